@@ -1,0 +1,84 @@
+"""Length-prefixed msgpack frames between our own processes (WIRE 4.6).
+
+A frame is a 4-byte little-endian length and a msgpack map ``{type, id, ...}``. Everything here is transport:
+what the maps mean stands beside the process that answers them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from typing import Any
+
+import msgspec
+
+SCHEMA = 1
+MAX_FRAME = 1 << 31
+_HEAD = struct.Struct("<I")
+
+Frame = dict[str, Any]
+
+
+def pack(message: Frame) -> bytes:
+    body = msgspec.msgpack.encode(message)
+    if len(body) >= MAX_FRAME:
+        raise ValueError(f"frame of {len(body)} bytes is over the limit of {MAX_FRAME}")
+    return _HEAD.pack(len(body)) + body
+
+
+class Channel:
+    """The asyncio end of a connection. `receive` returns None at the end of the stream."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def send(self, message: Frame) -> None:
+        self._writer.write(pack(message))
+        await self._writer.drain()
+
+    async def receive(self) -> Frame | None:
+        try:
+            (length,) = _HEAD.unpack(await self._reader.readexactly(4))
+            return msgspec.msgpack.decode(await self._reader.readexactly(length))
+        except (asyncio.IncompleteReadError, ConnectionResetError):
+            return None
+
+    async def close(self) -> None:
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+        except (ConnectionError, BrokenPipeError):
+            pass
+
+
+class BlockingChannel:
+    """The same over a plain socket, for processes whose main loop is torch."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._file = sock.makefile("rb")
+
+    @classmethod
+    def connect(cls, path: str) -> BlockingChannel:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.connect(path)
+        return cls(sock)
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def send(self, message: Frame) -> None:
+        self._sock.sendall(pack(message))
+
+    def receive(self) -> Frame | None:
+        head = self._file.read(4)
+        if len(head) < 4:
+            return None
+        (length,) = _HEAD.unpack(head)
+        body = self._file.read(length)
+        return None if len(body) < length else msgspec.msgpack.decode(body)
+
+    def close(self) -> None:
+        self._file.close()
+        self._sock.close()

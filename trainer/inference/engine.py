@@ -1,0 +1,95 @@
+"""What the gateway and the weight sync ask of an inference engine; each engine is a file beside this one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class EngineError(RuntimeError):
+    """The engine failed. The text is one sentence that says what happened and what to do."""
+
+
+class ContextOverflow(EngineError):
+    """The prompt alone is longer than the engine's context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How one call samples. Training calls use temperature, max_tokens, stop and seed alone."""
+
+    temperature: float  # 0 is greedy
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    top_p: float = 1.0
+    top_k: int = -1
+    repetition_penalty: float = 1.0
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Tokens as they are sampled. The last chunk of a call carries `finish_reason`."""
+
+    token_ids: list[int]
+    logprobs: list[float]  # of the sampled tokens, under the sampling temperature, over the full vocabulary
+    weight_version: int
+    finish_reason: str | None = None  # stop, length, abort
+    stop_detail: str | None = None  # the stop string that matched, if one did
+
+
+@dataclass(slots=True)
+class Reply:
+    """Sampled ids turned back into what a chat client reads."""
+
+    text: str
+    reasoning: str | None = None
+    tool_calls: list[Json] = field(default_factory=list)
+
+
+class Engine(ABC):
+    """One logical engine (all its replicas). Token ids go in and come out; nothing is ever re-tokenised."""
+
+    kind: str
+    model_name: str
+    max_model_len: int
+    weight_version: int  # the version that new calls start with
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Returns when the engine answers. Raises EngineError."""
+
+    @abstractmethod
+    async def render(
+        self, messages: Sequence[Json], tools: Sequence[Json] | None = None, template_kwargs: Json | None = None
+    ) -> list[int]:
+        """Prompt ids of a chat, generation prompt included."""
+
+    @abstractmethod
+    async def tokenize(self, text: str) -> list[int]:
+        """Prompt ids of a plain text (for /v1/completions)."""
+
+    @abstractmethod
+    def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> AsyncIterator[Chunk]:
+        """Streams one completion; closing the iterator aborts it. Raises EngineError, ContextOverflow."""
+
+    @abstractmethod
+    async def derender(self, token_ids: Sequence[int], tools: Sequence[Json] | None = None) -> Reply:
+        """Text, reasoning and tool calls of sampled ids; special tokens are left out."""
+
+    @abstractmethod
+    async def load_weights(self, path: Path, version: int) -> None:
+        """Serves the weights in `path` as `version`; calls that are running go on under them."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Ends the process; nothing is left holding memory. Idempotent."""
+
+    def describe(self) -> Json:
+        """The `engine` entry of environment.json."""
+        return {"kind": self.kind}

@@ -1,0 +1,101 @@
+"""Frames between coordinator and learner (WIRE 4.6). No torch: the coordinator imports this.
+
+The learner connects to the coordinator's socket and answers every frame by one of the same `id`:
+
+    coordinator                                       learner
+    hello {schema, settings: LearnerSettings}     ->  hello {schema, rank, info: LearnerInfo}
+    batch {step, sequences: [Sequence]}           ->  result {StepResult}
+    sync {path, version}                          ->  result {bytes, seconds, rounding_gap}
+    checkpoint {path, state, manifest, optimizer} ->  result {bytes, seconds}
+    set {values}                                  ->  result {}
+    stop {}                                       ->  result {}, then the process ends
+
+A failure is answered by `error {message, hint, fatal}`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class LearnerSettings(msgspec.Struct):
+    """All that the learner needs of the resolved config, with every default filled in."""
+
+    model: str  # a folder that transformers loads
+    trainer_mode: str  # lora, full
+    dtype: str  # bfloat16, float16, float32
+    seed: int
+    deterministic: bool
+    variety: str  # gspo, gspo_token
+    anchor: str  # behavior
+    clip_eps_low: float
+    clip_eps_high: float
+    loss_aggregation: str  # sequence_mean, length_weighted
+    learning_rate: float
+    lr_schedule: str  # constant, linear, cosine
+    warmup_steps: int
+    total_steps: int
+    weight_decay: float
+    max_grad_norm: float
+    max_seq_len: int
+    micro_batch_tokens: int
+    gradient_checkpointing: bool
+    lora_r: int = 16
+    lora_alpha: int = 32
+    lora_dropout: float = 0.0  # recorded in adapter_config.json; the forward pass never drops
+    lora_target_modules: list[str] = ["all-linear"]
+    resume_from: str | None = None  # a checkpoint folder with optimizer state
+    base_name: str = ""  # what the user calls the base model; written into adapter_config.json
+
+
+class LearnerInfo(msgspec.Struct):
+    parameters: int
+    trainable: int
+    device: str
+    dtype: str
+    step: int = 0  # optimizer updates already done (resume)
+
+
+class Sequence(msgspec.Struct):
+    """One branch of one episode. Arrays are little-endian bytes with one entry a token."""
+
+    n: int  # the episode's row in the index
+    branch: int
+    group: int  # members of a group stand next to each other; equal prompts are computed once
+    ids: bytes  # i32
+    mask: bytes  # u8
+    logp_behavior: bytes  # f32
+    advantage: float
+    weight: float  # w_i
+    temperature: float
+    token_advantage: bytes = b""  # f32, per-turn credit (gspo_token); empty: `advantage` everywhere
+
+
+class SequenceResult(msgspec.Struct):
+    n: int
+    branch: int
+    ratio: float  # s_i, before the update
+    clip: str  # none, low, high
+    gap_mean: float  # of |learner - behaviour| over its sampled tokens
+    gap_sd: float
+    logp_learner: bytes  # f32, one a token, 0 where mask is 0
+
+
+class StepResult(msgspec.Struct):
+    step: int
+    metrics: dict[str, float]  # names of DESIGN 7; non-finite values are left out and named in `nonfinite`
+    sequences: list[SequenceResult]
+    skipped: str | None = None  # why no update was made: "gradient is not finite", ...
+    culprits: list[int] = []  # n of the episodes behind a non-finite value
+    nonfinite: list[str] = []
+    seconds: float = 0.0
+
+
+def to_frame(struct: msgspec.Struct) -> dict[str, Any]:
+    return msgspec.to_builtins(struct, builtin_types=(bytes,))
+
+
+def from_frame(data: dict[str, Any], kind: type[Any]) -> Any:
+    return msgspec.convert(data, kind, builtin_types=(bytes,))
