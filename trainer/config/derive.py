@@ -1,0 +1,308 @@
+"""Defaults that follow from other values. Each is shown with its formula, so nobody has to guess it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from trainer.config.facts import Facts, Unusable
+from trainer.config.machine import cpu_is_fast_at_bf16
+from trainer.config.migrate import Origin
+
+Formula = Callable[[Facts], Any]  # a value, (value, note), or None: nothing to derive
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    key: str
+    formula: str
+    compute: Formula
+    overrides_given: bool = False
+
+
+OLD_PER_TURN = ('given as "per_achievement"', 'given as "complex"')
+
+DERIVATIONS: list[Derivation] = []
+
+
+def derived(key: str, formula: str, *, overrides_given: bool = False) -> Callable[[Formula], Formula]:
+    """Registers how `key` follows when it is not given. The order in this file is the order of derivation."""
+
+    def register(compute: Formula) -> Formula:
+        DERIVATIONS.append(Derivation(key, formula, compute, overrides_given))
+        return compute
+
+    return register
+
+
+def derive(facts: Facts) -> dict[str, Origin]:
+    """Fills `facts.derived`; returns the origin of each derived value."""
+    origins: dict[str, Origin] = {}
+    for item in DERIVATIONS:
+        if item.key.startswith("evaluation.") and not facts.evaluates:
+            continue
+        if item.key in facts.entries and not item.overrides_given:
+            continue
+        try:
+            value = item.compute(facts)
+        except Unusable:
+            continue
+        if value is None:
+            continue
+        note = None
+        if isinstance(value, tuple):
+            value, note = value
+        facts.derived[item.key] = value
+        origins[item.key] = Origin("derived", was=item.formula, note=note)
+    return origins
+
+
+def arithmetic(facts: Facts) -> dict[str, int]:
+    """E, U, m, groups, iterations, steps (CONFIG section 3)."""
+    episodes = facts["rollout.episodes_per_batch"] * facts["rollout.batches_per_step"]
+    minibatches = facts["training.gradient_accumulation_steps"]
+    if (most := facts["training.max_accumulated_minibatch"]) is not None:
+        minibatches = min(minibatches, most)
+    update = facts["training.batch_size"] * minibatches
+    steps = ceil(episodes / update)
+    iterations = facts["training.num_epochs"] * facts["training.iterations_per_epoch"]
+    return {
+        "E": episodes,
+        "U": update,
+        "m": steps,
+        "groups": episodes // facts["training.group_size"],
+        "iterations": iterations,
+        "steps": iterations * steps,
+    }
+
+
+def effective_blend(facts: Facts) -> dict[str, float]:
+    """The weights w_env, w_event, w_outcome that this run uses (CONFIG section 6)."""
+    if not facts["judge.enabled"] or facts["rollout.task_app_origin_rewards_only"]:
+        return {"env": 1.0, "event": 0.0, "outcome": 0.0}
+    blend = facts["judge.reward_blend"]
+    weights = {name: float(blend.get(name, 0.0)) for name in ("env", "event", "outcome")}
+    if facts["rollout.rubric_rewards_only"]:
+        weights["env"] = 0.0
+    return weights
+
+
+# --- algorithm, compute and engine
+
+
+@derived("algorithm.variety", "gspo with step_rewards_strategy per_achievement", overrides_given=True)
+def _variety(facts: Facts) -> Any:
+    strategy = facts.entries.get("training.rewards.step_rewards_strategy")
+    old_name = strategy is not None and strategy.origin.note in OLD_PER_TURN
+    if old_name and facts["algorithm.variety"] == "gspo":
+        return "gspo_token", "gspo has one advantage for a whole episode"
+    return None
+
+
+@derived("compute.gpu_count", "GPUs found")
+def _gpu_count(facts: Facts) -> Any:
+    return facts.gpus
+
+
+@derived("compute.topology.type", "split from 2 GPUs, colocate with 1, cpu with 0")
+def _topology_type(facts: Facts) -> Any:
+    if facts.device == "cpu":
+        return "cpu"
+    return "single_node_split" if facts["compute.gpu_count"] >= 2 else "single_node_colocate"
+
+
+@derived("compute.topology.tensor_parallel", "vllm.tensor_parallel_size, else 1")
+def _tensor_parallel(facts: Facts) -> Any:
+    return facts["vllm.tensor_parallel_size"] or 1
+
+
+@derived("vllm.tensor_parallel_size", "compute.topology.tensor_parallel")
+def _tensor_parallel_size(facts: Facts) -> Any:
+    return facts["compute.topology.tensor_parallel"]
+
+
+@derived("compute.topology.gpus_for_ref", "1 if reference_placement is dedicated, else 0")
+def _gpus_for_ref(facts: Facts) -> Any:
+    return 1 if facts["compute.topology.reference_placement"] == "dedicated" else 0
+
+
+def _splits(facts: Facts) -> bool:
+    return facts.device == "cuda" and facts["compute.topology.type"] == "single_node_split"
+
+
+@derived(
+    "compute.topology.gpus_for_vllm",
+    "gpu_count - ref - max(1, (gpu_count - ref) // 2), whole replicas, at least one",
+)
+def _gpus_for_vllm(facts: Facts) -> Any:
+    if not _splits(facts):
+        return None
+    free = facts["compute.gpu_count"] - facts["compute.topology.gpus_for_ref"]
+    if facts.given("compute.topology.gpus_for_training"):
+        return max(0, free - facts["compute.topology.gpus_for_training"])
+    tensor_parallel = facts["compute.topology.tensor_parallel"]
+    return max(1, (free - max(1, free // 2)) // tensor_parallel) * tensor_parallel
+
+
+@derived("compute.topology.gpus_for_training", "gpu_count - ref - vllm")
+def _gpus_for_training(facts: Facts) -> Any:
+    if not _splits(facts):
+        return None
+    topology = "compute.topology."
+    return max(
+        0, facts["compute.gpu_count"] - facts[f"{topology}gpus_for_ref"] - facts[f"{topology}gpus_for_vllm"]
+    )
+
+
+@derived("vllm.gpu_memory_utilization", "0.45 when colocated, else 0.9")
+def _gpu_memory_utilization(facts: Facts) -> Any:
+    return 0.45 if facts["compute.topology.type"] == "single_node_colocate" else 0.9
+
+
+@derived("vllm.max_num_seqs", "vllm.max_parallel_generations")
+def _max_num_seqs(facts: Facts) -> Any:
+    return facts["vllm.max_parallel_generations"]
+
+
+@derived("vllm.max_model_len", "min(8192, the model's limit)")
+def _max_model_len(facts: Facts) -> Any:
+    return None if facts.model_limit is None else min(8192, facts.model_limit)
+
+
+# --- rollouts and evaluation
+
+
+@derived("rollout.max_concurrent_rollouts", "min(rollout.episodes_per_batch, 64)")
+def _max_concurrent_rollouts(facts: Facts) -> Any:
+    return min(facts["rollout.episodes_per_batch"], 64)
+
+
+@derived("evaluation.instances", "data.evaluation_episodes, else len(evaluation.seeds) x rollouts_per_seed")
+def _instances(facts: Facts) -> Any:
+    if facts["data.evaluation_episodes"] is not None:
+        return facts["data.evaluation_episodes"]
+    per_seed = facts["evaluation.rollouts_per_seed"]
+    return None if per_seed is None else len(facts["evaluation.seeds"]) * per_seed
+
+
+@derived("evaluation.instances", "0 is len(evaluation.seeds) x rollouts_per_seed", overrides_given=True)
+def _all_seeds(facts: Facts) -> Any:
+    if facts["evaluation.instances"] != 0:
+        return None
+    return len(facts["evaluation.seeds"]) * (facts["evaluation.rollouts_per_seed"] or 1)
+
+
+@derived("evaluation.max_concurrent_rollouts", "rollout.max_concurrent_rollouts")
+def _evaluation_concurrency(facts: Facts) -> Any:
+    return facts["rollout.max_concurrent_rollouts"]
+
+
+@derived("evaluation.thinking_mode", "rollout.thinking_mode")
+def _evaluation_thinking(facts: Facts) -> Any:
+    return facts["rollout.thinking_mode"]
+
+
+# --- training
+
+
+@derived("training.max_turns", "rollout.max_turns")
+def _max_turns(facts: Facts) -> Any:
+    return facts["rollout.max_turns"]
+
+
+@derived("training.max_lag", "max(4, training.weight_sync_interval)")
+def _max_lag(facts: Facts) -> Any:
+    return max(4, facts["training.weight_sync_interval"])
+
+
+def clip_defaults(variety: str, anchor: str) -> tuple[float, float]:
+    """(low, high) clip distances (CONFIG section 5)."""
+    if variety in ("gspo", "gspo_token"):
+        return (0.02, 0.02) if anchor == "behavior" else (3e-4, 4e-4)
+    return 0.2, 0.2
+
+
+@derived("training.clip_eps_low", "by algorithm.variety and training.anchor")
+def _clip_eps_low(facts: Facts) -> Any:
+    return clip_defaults(facts["algorithm.variety"], facts["training.anchor"])[0]
+
+
+@derived("training.clip_eps_high", "by algorithm.variety and training.anchor")
+def _clip_eps_high(facts: Facts) -> Any:
+    return clip_defaults(facts["algorithm.variety"], facts["training.anchor"])[1]
+
+
+@derived("training.advantage_std", "false for dr_grpo, else true")
+def _advantage_std(facts: Facts) -> Any:
+    return facts["algorithm.variety"] != "dr_grpo"
+
+
+@derived("training.dtype", "bfloat16 where the hardware is fast at it, else float32")
+def _dtype(facts: Facts) -> Any:
+    if facts.device == "cuda":
+        return "bfloat16", "CUDA"
+    if cpu_is_fast_at_bf16():
+        return "bfloat16", "this CPU computes bfloat16 (AMX or AVX512-BF16)"
+    return "float32", "this CPU has neither AMX nor AVX512-BF16"
+
+
+@derived("training.gradient_checkpointing", "true for full on CUDA, else false")
+def _gradient_checkpointing(facts: Facts) -> Any:
+    return facts.device == "cuda" and facts["policy.trainer_mode"] == "full"
+
+
+@derived("training.max_seq_len", "vllm.max_model_len")
+def _max_seq_len(facts: Facts) -> Any:
+    return facts["vllm.max_model_len"]
+
+
+@derived("training.weight_sync.enable", "false: training.weight_sync.targets is empty", overrides_given=True)
+def _sync_enable(facts: Facts) -> Any:
+    return None if facts["training.weight_sync.targets"] else False
+
+
+@derived("training.weight_sync.mode", "by policy.trainer_mode and device")
+def _sync_mode(facts: Facts) -> Any:
+    mode = facts["policy.trainer_mode"]
+    if mode == "lora" and facts.device == "cpu":
+        return (
+            "full",
+            "decoding through an adapter costs more than half the speed on a CPU: a merged copy is sent",
+        )
+    return "full" if mode == "full" else "lora"
+
+
+@derived(
+    "training.rewards.step_rewards_beta",
+    "0 with decision_stepwise is read as 1.0",
+    overrides_given=True,
+)
+def _beta(facts: Facts) -> Any:
+    given = facts.given("training.rewards.step_rewards_beta")
+    stepwise = facts["training.rewards.step_rewards_mode"] == "decision_stepwise"
+    if given and stepwise and facts["training.rewards.step_rewards_beta"] == 0:
+        return 1.0, "0 meant no early bonus; step_rewards_mode = off switches step rewards off"
+    return None
+
+
+# --- judge and smoke
+
+
+@derived("judge.reward_blend", "env 0.5 and outcome 0.5; event 0.5 with outcome judging off")
+def _reward_blend(facts: Facts) -> Any:
+    return {"env": 0.5, "outcome" if facts["judge.options.outcome"] else "event": 0.5}
+
+
+@derived("smoke.task_url", "services.task_url")
+def _smoke_task_url(facts: Facts) -> Any:
+    return facts["services.task_url"]
+
+
+@derived("smoke.env_name", "rollout.env_name")
+def _smoke_env_name(facts: Facts) -> Any:
+    return facts["rollout.env_name"]
+
+
+@derived("smoke.policy_name", "rollout.policy_name")
+def _smoke_policy_name(facts: Facts) -> Any:
+    return facts["rollout.policy_name"]

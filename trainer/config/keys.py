@@ -1,0 +1,153 @@
+"""The schema as a flat table of keys: `training.lora.r` and what is known about it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType, NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+from pydantic.fields import FieldInfo
+
+from trainer.config.schema import RewardBlend, RunConfig, Section
+
+OPEN_SECTIONS = ("vllm", "vllm.limit_mm_per_prompt", "tags")  # keys that are not ours belong here
+REQUIRED_SECTIONS = ("algorithm", "services", "policy", "rollout", "training")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    path: str
+    section: str
+    name: str
+    field: FieldInfo
+    meta: Mapping[str, Any]
+
+    @property
+    def required(self) -> bool:
+        """Required when its section is present."""
+        return self.field.is_required()
+
+    @property
+    def default(self) -> Any:
+        return None if self.required else self.field.get_default(call_default_factory=True)
+
+    @property
+    def help(self) -> str:
+        return self.field.description or ""
+
+    @property
+    def live(self) -> bool:
+        return bool(self.meta.get("live"))
+
+    @property
+    def resume(self) -> bool:
+        return bool(self.meta.get("resume"))
+
+    @property
+    def allowed(self) -> str:
+        """Its type and range, for a person: `integer >= 1`, `one of "lora", "full"`."""
+        return _describe(self.field.annotation, tuple(self.field.metadata))
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return _choices(self.field.annotation)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether its value is a table: free-form, or one checked as a whole."""
+        return any(
+            get_origin(kind) is dict or (isinstance(kind, type) and issubclass(kind, RewardBlend))
+            for kind in _members(self.field.annotation)
+        )
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """Its plain Python types, None left out."""
+        return tuple(get_origin(kind) or kind for kind in _members(self.field.annotation))
+
+
+@cache
+def all_keys() -> Mapping[str, Key]:
+    """Every canonical key by its path, in the order of the schema."""
+    return MappingProxyType(dict(_walk(RunConfig, "")))
+
+
+@cache
+def all_sections() -> tuple[str, ...]:
+    sections = dict.fromkeys(known.section for known in all_keys().values() if known.section)
+    return (*sections, "tags")
+
+
+def _walk(model: type[Section], prefix: str) -> Any:
+    for name, field in model.model_fields.items():
+        path = f"{prefix}{name}"
+        section = _section_type(field.annotation)
+        if section is None:
+            meta = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+            yield path, Key(path, prefix.rstrip("."), name, field, meta)
+        else:
+            yield from _walk(section, f"{path}.")
+
+
+def _section_type(annotation: Any) -> type[Section] | None:
+    for kind in _members(annotation):
+        if isinstance(kind, type) and issubclass(kind, Section) and not issubclass(kind, RewardBlend):
+            return kind
+    return None
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The parts of a union, annotations and None taken off."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _members(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return tuple(m for arg in get_args(annotation) if arg is not NoneType for m in _members(arg))
+    return (annotation,)
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    return tuple(
+        value for kind in _members(annotation) if get_origin(kind) is Literal for value in get_args(kind)
+    )
+
+
+_WORDS = {int: "integer", float: "number", str: "string", bool: "true or false"}
+
+
+def _describe(annotation: Any, metadata: tuple[Any, ...] = ()) -> str:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *more = get_args(annotation)
+        flat = [item for extra in more for item in getattr(extra, "metadata", [extra])]
+        return _describe(inner, (*metadata, *flat))
+    if origin in (Union, UnionType):
+        parts = [_describe(arg, metadata) for arg in get_args(annotation) if arg is not NoneType]
+        return " or ".join(dict.fromkeys(parts))
+    if origin is Literal:
+        return "one of " + ", ".join(f'"{value}"' for value in get_args(annotation))
+    if origin is list:
+        return f"list of {_describe(get_args(annotation)[0])} items{_limits(metadata, length=True)}"
+    if origin is dict or annotation in (dict, RewardBlend):
+        return "a table"
+    return _WORDS.get(annotation, "any value") + _limits(metadata, length=annotation is str)
+
+
+def _limits(metadata: tuple[Any, ...], *, length: bool) -> str:
+    parts = []
+    for item in metadata:
+        match item:
+            case annotated_types.Ge(ge=bound):
+                parts.append(f">= {bound}")
+            case annotated_types.Gt(gt=bound):
+                parts.append(f"> {bound}")
+            case annotated_types.Le(le=bound):
+                parts.append(f"<= {bound}")
+            case annotated_types.Lt(lt=bound):
+                parts.append(f"< {bound}")
+            case annotated_types.MinLen() if length:
+                parts.append("that is not empty")
+            case annotated_types.MaxLen(max_length=bound) if length:
+                parts.append(f"of at most {bound}")
+    return " " + " and ".join(parts) if parts else ""

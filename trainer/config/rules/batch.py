@@ -1,0 +1,151 @@
+"""Batch arithmetic, lag and evaluation (CONFIG section 3)."""
+
+from collections.abc import Iterator
+from math import gcd
+
+from trainer.config.derive import arithmetic
+from trainer.config.errors import Problem
+from trainer.config.facts import Facts
+
+
+def nearest_divisors(number: int, near: int, at_least: int) -> list[int]:
+    """The divisors of `number` around `near`, below and above, none below `at_least`."""
+    divisors = [d for d in range(at_least, number + 1) if number % d == 0]
+    below = [d for d in divisors if d <= near][-1:]
+    above = [d for d in divisors if d > near][:1]
+    return below + above
+
+
+def group_size(facts: Facts) -> Iterator[Problem]:
+    size = facts["training.group_size"]
+    per_batch, batches = facts["rollout.episodes_per_batch"], facts["rollout.batches_per_step"]
+    episodes = per_batch * batches
+    if episodes % size == 0:
+        return
+    near = nearest_divisors(episodes, size, at_least=2)
+    best = min(near, key=lambda divisor: abs(divisor - size))
+    step = size // gcd(size, batches)
+    next_per_batch = -(-per_batch // step) * step
+    yield facts.problem(
+        "training.group_size",
+        f"episodes per iteration = episodes_per_batch {per_batch} x batches_per_step {batches} = {episodes}; "
+        f"{episodes} / {size} = {episodes / size:.4g} groups",
+        allowed=f"a divisor of {episodes} that is >= 2 (nearest: {', '.join(map(str, near))})",
+        fix=f"group_size = {best}        or   --set rollout.episodes_per_batch={next_per_batch}",
+        code="batch_arithmetic",
+    )
+
+
+def batch_size(facts: Facts) -> Iterator[Problem]:
+    numbers = arithmetic(facts)
+    size = facts["training.batch_size"]
+    if size > numbers["E"]:
+        yield facts.note(
+            "training.batch_size",
+            f"an iteration has {numbers['E']} episodes, so no update has more than {numbers['E']} sequences",
+            code="batch_size",
+        )
+    most, steps = facts["training.max_accumulated_minibatch"], facts["training.gradient_accumulation_steps"]
+    if most is not None and most < steps:
+        yield facts.note(
+            "training.max_accumulated_minibatch",
+            f"lowers the minibatches of one update from {steps} to {most}: {numbers['U']} sequences",
+            code="accumulation",
+        )
+    said = facts["data.episodes_per_iteration"]
+    if said is not None and said != numbers["E"]:
+        yield facts.note(
+            "data.episodes_per_iteration",
+            f"no effect: episodes per iteration = episodes_per_batch x batches_per_step = {numbers['E']}",
+            fix="delete this line",
+            code="no_effect",
+        )
+
+
+def max_turns(facts: Facts) -> Iterator[Problem]:
+    turns = facts["rollout.max_turns"]
+    if facts.given("training.max_turns") and facts["training.max_turns"] != turns:
+        yield facts.problem(
+            "training.max_turns",
+            f"rollout.max_turns = {turns} at {facts.place('rollout.max_turns')}; the two must be equal",
+            allowed=str(turns),
+            fix="delete this line",
+            code="max_turns",
+        )
+
+
+def max_lag(facts: Facts) -> Iterator[Problem]:
+    lag, interval = facts["training.max_lag"], facts["training.weight_sync_interval"]
+    if not facts["training.weight_sync.enable"]:
+        if facts.given("training.max_lag"):
+            why = "ignored: training.weight_sync.enable is false, so the engine never gets new weights"
+            yield facts.note("training.max_lag", why, code="max_lag")
+        return
+    if 0 < lag < interval:
+        yield facts.problem(
+            "training.max_lag",
+            f"weights reach the engine every {interval} updates (training.weight_sync_interval), "
+            f"so a lag of at most {lag} cannot be kept",
+            allowed=f"0 (synchronous), or >= {interval}",
+            fix=f"max_lag = {interval}        or   --set training.weight_sync_interval={lag}",
+            code="max_lag",
+        )
+
+
+def anchor(facts: Facts) -> Iterator[Problem]:
+    numbers = arithmetic(facts)
+    if facts["training.anchor"] == "proximal" and numbers["m"] < 2:
+        yield facts.problem(
+            "training.anchor",
+            f"{numbers['E']} episodes / update size {numbers['U']} = 1 update per iteration; "
+            "then the ratio is 1 and the clip idle",
+            allowed="proximal with >= 2 updates per iteration, or behavior",
+            fix=f'anchor = "behavior"        or   --set training.batch_size={max(1, numbers["E"] // 2)}',
+            code="anchor",
+        )
+
+
+def warmup(facts: Facts) -> Iterator[Problem]:
+    total = arithmetic(facts)["iterations"]
+    if facts["training.warmup_iters"] >= total:
+        yield facts.problem(
+            "training.warmup_iters",
+            f"the run has {total} iterations in total",
+            allowed=f"an integer >= 0 and < {total}",
+            fix=f"warmup_iters = {total // 10}",
+            code="warmup",
+        )
+
+
+def seed_count(facts: Facts) -> Iterator[Problem]:
+    count, groups = facts["data.seed_count"], arithmetic(facts)["groups"]
+    if count is not None and count < groups:
+        yield facts.problem(
+            "data.seed_count",
+            f"an iteration has {groups} groups, each with a seed of its own",
+            allowed=f"an integer >= {groups}",
+            fix=f"seed_count = {groups}",
+            code="seed_count",
+        )
+
+
+def evaluation(facts: Facts) -> Iterator[Problem]:
+    if not facts.evaluates:
+        return
+    seeds = facts["evaluation.seeds"]
+    if len(set(seeds)) < len(seeds):
+        twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+        why = f"seeds given more than once count more than once: {', '.join(map(str, twice[:8]))}"
+        yield facts.warning("evaluation.seeds", why, fix="delete the duplicates", code="duplicate_seeds")
+    episodes = facts["evaluation.instances"]
+    if facts["evaluation.temperature"] == 0 and episodes > len(seeds):
+        yield facts.note(
+            "evaluation.instances",
+            f"{episodes} greedy episodes over {len(seeds)} seeds = {episodes / len(seeds):.3g} of each seed; "
+            "greedy episodes of one seed repeat themselves unless the environment is random",
+            fix=f"instances = {len(seeds)}, more seeds, or evaluation.temperature > 0",
+            code="evaluation_repeats",
+        )
+
+
+RULES = (group_size, batch_size, max_turns, max_lag, anchor, warmup, seed_count, evaluation)

@@ -1,0 +1,152 @@
+"""Where values come from: file, environment, `overrides=`, `--set`. Each becomes a list of `Given`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trainer.config.errors import Place, Problem
+from trainer.config.keys import OPEN_SECTIONS, all_keys
+from trainer.config.migrations import MOVES, NO_EFFECT, SECTION_MOVES
+from trainer.config.positions import Positions
+from trainer.config.toml_values import format_key, parse_value, split_key
+
+Source = Literal["file", "env", "override", "set"]
+ENV_PREFIX = "RLTUI__"
+CHECKPOINT_PREFIXES = ("ft:", "fft:", "qft:", "rl:")
+
+_OLD_LEAVES = frozenset(move.old for move in MOVES)
+_OPEN = frozenset([*OPEN_SECTIONS, *(key[:-2] for key in NO_EFFECT if key.endswith(".*"))])
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One value as it was given. `place` points at the value, `key_place` at the name."""
+
+    key: str
+    value: Any
+    source: Source
+    place: Place
+    key_place: Place
+
+
+def from_file(data: Mapping[str, Any], positions: Positions, name: str) -> list[Given]:
+    def place(found: tuple[int, int] | None) -> Place:
+        return Place(name) if found is None else Place(name, *found)
+
+    return [
+        Given(key, value, "file", place(positions.of_value(path)), place(positions.of_key(path)))
+        for path, key, value in flatten(data)
+    ]
+
+
+def from_json(data: Mapping[str, Any], name: str) -> list[Given]:
+    """A job body: positions are JSON pointers; null is unset."""
+    given = []
+    for path, key, value in flatten(data):
+        if value is not None:
+            pointer = "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in path)
+            place = Place(f"{name}#{pointer}")
+            given.append(Given(key, value, "file", place, place))
+    return given
+
+
+def from_environment(environ: Mapping[str, str]) -> tuple[list[Given], list[Problem]]:
+    """`TASK_APP_URL` and `RLTUI__SECTION__KEY`; the second is the more exact of two that say the same."""
+    given, problems = [], []
+    if url := environ.get("TASK_APP_URL", "").strip():
+        place = Place("env TASK_APP_URL")
+        given.append(Given("services.task_url", url, "env", place, place))
+    for name in sorted(environ):
+        if not name.startswith(ENV_PREFIX):
+            continue
+        place = Place(f"env {name}")
+        key = ".".join(part.lower() for part in name.removeprefix(ENV_PREFIX).split("__"))
+        try:
+            values = list(flatten(_nest(split_key(key), parse_value(environ[name]))))
+        except ValueError as error:
+            problems.append(
+                Problem(place, key, str(error), fix="write the value as TOML does", code="syntax")
+            )
+            continue
+        given = [item for item in given if item.key != key]
+        given += [Given(inner, item, "env", place, place) for _, inner, item in values]
+    return given, problems
+
+
+def from_overrides(overrides: Mapping[str, Any]) -> list[Given]:
+    """A nested mapping, dotted keys, or both; `task_url`, `model`, `backend` have their own meaning."""
+    given: dict[str, Given] = {}
+
+    def add(key: str, value: Any, name: str) -> None:
+        place = Place(f"override {name}")
+        given[key] = Given(key, value, "override", place, place)
+
+    for name, value in overrides.items():
+        if name == "backend":  # the address of the job API, no part of the config
+            continue
+        if name == "task_url":
+            add("services.task_url", value, name)
+        elif name == "model" and isinstance(value, str):
+            source = value.startswith(CHECKPOINT_PREFIXES)
+            add("policy.source" if source else "policy.model_name", value, name)
+            add("policy.model_name" if source else "policy.source", None, name)
+        else:
+            for _, key, item in flatten(_nest(_parts(name), value)):
+                add(key, item, key)
+    return list(given.values())
+
+
+def from_sets(sets: Sequence[str]) -> tuple[list[Given], list[Problem]]:
+    """`a.b=c`, in order; of two for one key the later one counts."""
+    given: dict[str, Given] = {}
+    problems = []
+    for text in sets:
+        place = Place("--set")
+        name, equals, value = text.partition("=")
+        try:
+            if not equals:
+                raise ValueError("no `=` in it")
+            for _, inner, item in flatten(_nest(split_key(name.strip()), parse_value(value))):
+                given[inner] = Given(inner, item, "set", place, place)
+        except ValueError as error:
+            fix = "--set training.group_size=4"
+            problems.append(Problem(place, "", str(error), allowed="KEY=VALUE", fix=fix, code="syntax"))
+    return list(given.values()), problems
+
+
+def flatten(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+    """(path, key, value) of every leaf; a table is one where the schema, or an old key, has a table."""
+    yield from _flatten(data, ())
+
+
+def _flatten(data: Mapping[str, Any], prefix: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+    for name, value in data.items():
+        path = (*prefix, str(name))
+        key = ".".join(format_key(part) for part in path)
+        parent = ".".join(prefix)
+        now = ".".join([SECTION_MOVES.get(path[0], path[0]), *(format_key(part) for part in path[1:])])
+        is_leaf = (now in all_keys() and key != "tags") or (now in _OLD_LEAVES and not _holds_old(now, value))
+        is_free = parent in _OPEN and key not in OPEN_SECTIONS
+        if isinstance(value, Mapping) and not is_leaf and not is_free:
+            yield from _flatten(value, path)
+        else:
+            yield path, key, value
+
+
+def _holds_old(key: str, value: Any) -> bool:
+    """`rubric.event` is a boolean in some files and a table of old keys in others."""
+    return isinstance(value, Mapping) and any(f"{key}.{name}" in _OLD_LEAVES for name in value)
+
+
+def _nest(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    for part in reversed(path):
+        value = {part: value}
+    return value
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """A key of `overrides`: TOML where it is that, else whatever stands between the dots."""
+    try:
+        return split_key(name)
+    except ValueError:
+        return tuple(name.split("."))
