@@ -1,0 +1,309 @@
+"""Reading a run folder, live or ended.
+
+What any viewer needs, without a lock and without a notice from the writer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from trainer.rundir.checkpoints import Checkpoint, list_checkpoints
+from trainer.rundir.jsonl import Json, decode_object
+from trainer.rundir.layout import INDEX_BYTES, SCHEMA, UPDATE_BYTES, RunPaths, text_segment, token_segment
+from trainer.rundir.lines import Cursor, Damage, Slice, read_lines, seek_line
+from trainer.rundir.process import ProcessId
+from trainer.rundir.records import TERMINAL_STATES
+from trainer.rundir.resume import Resumed, counts, merge_metrics, merge_updates, resumes_in
+from trainer.rundir.tokens import TokensRemoved, decode_block
+
+BEAT_S = 2.0
+DEAD_AFTER_S = 3 * BEAT_S
+SILENT_AFTER_S = 60.0
+MAX_DAMAGE = 1_000
+
+Liveness = Literal["none", "queued", "alive", "silent", "dead", "ended"]
+
+
+class _Key(msgspec.Struct):
+    n: int
+
+
+class RunReader:
+    """Cursor reads over one run. Keep the object while watching: it remembers how far it has read.
+
+    A missing file reads as empty; only `episode` and `token_block` of what is not there raise.
+    """
+
+    def __init__(self, root: str | Any, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.paths = RunPaths(root)
+        self.damaged: list[Damage] = []  # lines that were passed over, each once
+        self._damage_seen: set[tuple[str, int]] = set()
+        self._clock = clock
+        self._beat: tuple[object, float] | None = None
+        self._event_cursor: tuple[int, Cursor] = (0, Cursor())
+        self._resumes = _Growing("events.jsonl")
+        self._metrics = _Growing("metrics.jsonl")
+        self._groups = _Growing("rollouts/groups.jsonl")
+        self._rows_of: dict[int, list[int]] = defaultdict(list)  # n -> rows of updates.jsonl
+        self._update_rows_read = 0
+
+    # The present
+
+    def status(self) -> Json | None:
+        """status.json as it stands; None where there is none (yet)."""
+        try:
+            return decode_object(self.paths.read("status.json"))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def newer_schema(self) -> int | None:
+        """The folder's schema if a later version of this program wrote it: then not all of it is shown."""
+        schema = (self.status() or {}).get("schema")
+        return schema if isinstance(schema, int) and schema > SCHEMA else None
+
+    def liveness(self, status: Json | None = None) -> Liveness:
+        """Whether the coordinator lives, by its beat on this reader's own clock (WIRE 5.2).
+
+        dead: three beats without change and no such process on this machine; shown as failed, `process_lost`.
+        silent: 60 s without change where the process cannot be looked up, or hangs. ended: a terminal state.
+        """
+        status = status or self.status()
+        if status is None:
+            return "none"
+        if status.get("state") in TERMINAL_STATES:
+            return "ended"
+        if status.get("state") == "queued":
+            return "queued"
+        beat = (status.get("attempt"), status.get("pid"), status.get("beat"))
+        now = self._clock()
+        if self._beat is None or self._beat[0] != beat:
+            self._beat = (beat, now)
+        unchanged_s = now - self._beat[1]
+        try:
+            identity = msgspec.convert(status, ProcessId)
+        except msgspec.ValidationError:
+            return "silent" if unchanged_s >= SILENT_AFTER_S else "alive"
+        alive = identity.alive()
+        if alive is False and max(unchanged_s, _age_here(identity, status)) >= DEAD_AFTER_S:
+            return "dead"
+        return "silent" if unchanged_s >= SILENT_AFTER_S else "alive"
+
+    # Events and metrics
+
+    def events(self, since_seq: int = 0, limit: int = 5_000) -> list[Json]:
+        """Events with seq > since_seq, oldest first. Asking on from the last seq costs only the new lines."""
+        known, cursor = self._event_cursor
+        if known != since_seq or since_seq == 0:
+            cursor = seek_line(self.paths, "events.jsonl", "seq", since_seq) if since_seq else Cursor()
+        found: list[Json] = []
+        while len(found) < limit:
+            part = self._noted(read_lines(self.paths, "events.jsonl", cursor, limit))
+            if part.restarted:
+                found = []
+            for row, offset in zip(part.rows, part.offsets, strict=True):
+                if isinstance(row.get("seq"), int) and row["seq"] > since_seq:
+                    if len(found) == limit:
+                        self._event_cursor = (found[-1]["seq"], Cursor(part.cursor.inode, offset))
+                        return found
+                    found.append(row)
+            cursor = part.cursor
+            if not part.more:
+                break
+        self._event_cursor = (found[-1]["seq"] if found else since_seq, cursor)
+        return found
+
+    def resumes(self) -> list[Resumed]:
+        """The resumes so far, oldest first."""
+        self._noted(self._resumes.refresh(self.paths, resumes_in))
+        return self._resumes.rows
+
+    def counts(self, line: Json) -> bool:
+        """Whether a line still counts after the resumes known since the last call of `resumes()`."""
+        return counts(line, self._resumes.rows)
+
+    def metrics_after(self, cursor: Cursor | None = None) -> Slice:
+        """Lines of metrics.jsonl as written, after a cursor (None: all, in slices of 8 MB)."""
+        return self._noted(read_lines(self.paths, "metrics.jsonl", cursor))
+
+    def metrics(self) -> list[Json]:
+        """One object per (attempt, step) that counts, in order."""
+        self._noted(self._metrics.refresh(self.paths))
+        return merge_metrics(self._metrics.rows, self.resumes())
+
+    # Episodes
+
+    def episode_count(self) -> int:
+        """Rows of the index."""
+        return self._count(self.paths.index, INDEX_BYTES)
+
+    def index(self, n0: int = 0, n1: int | None = None) -> list[Json]:
+        """Index rows n0 <= n < n1, as written.
+
+        Damaged ones are passed over. Costs only the rows asked for.
+        """
+        rows = self._fixed("rollouts/index.jsonl", INDEX_BYTES, n0, n1)
+        return [self._completed(row) if row.get("cut") else row for row in rows]
+
+    def episode(self, n: int) -> Json:
+        """The text line of an episode.
+
+        All that is known at its end. LookupError: no such row, or it is damaged.
+        """
+        rows = self._fixed("rollouts/index.jsonl", INDEX_BYTES, n, n + 1) if n >= 0 else []
+        if not rows:
+            raise LookupError(f"episode {n} is not in {self.paths.index}, or its row is damaged")
+        return self._text(rows[0]["text"])
+
+    def updates(self, n: int) -> list[Json]:
+        """The update lines of episode `n` that count, oldest first."""
+        self._refresh_updates()
+        self.resumes()
+        lines = []
+        for row in self._rows_of.get(n, ()):
+            lines += self._fixed("rollouts/updates.jsonl", UPDATE_BYTES, row, row + 1)
+        return [line for line in lines if self.counts(line)]
+
+    def merged_updates(self, n: int) -> Json:
+        """Those lines merged: {adv, excl, detail, branches: {number: {w, s, clip, …}}}."""
+        return merge_updates(self.updates(n))
+
+    def groups(self) -> list[Json]:
+        """Closed groups that count, in the order of writing."""
+        self._noted(self._groups.refresh(self.paths))
+        self.resumes()
+        return [line for line in self._groups.rows if self.counts(line)]
+
+    def judge_after(self, cursor: Cursor | None = None, limit: int | None = None) -> Slice:
+        """Judge calls after a cursor."""
+        return self._noted(read_lines(self.paths, "judge.jsonl", cursor, limit))
+
+    def token_block(self, ref: list[int] | tuple[int, int, int]) -> dict[str, np.ndarray]:
+        """Arrays [tokens] of the block at [segment, offset, bytes]. TokensRemoved, DamagedBlock."""
+        segment, offset, count = ref
+        name = token_segment(segment)
+        try:
+            block = self.paths.read(name, offset, count)
+        except FileNotFoundError as error:
+            raise TokensRemoved(f"token arrays were removed: {name} is gone") from error
+        return decode_block(block)[1]
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Finished checkpoints, oldest first."""
+        return list_checkpoints(self.paths.checkpoints)
+
+    # How
+
+    def _text(self, ref: list[int]) -> Json:
+        segment, offset, count = ref
+        name = text_segment(segment)
+        try:
+            return decode_object(self.paths.read(name, offset, count))
+        except (FileNotFoundError, ValueError) as error:
+            raise LookupError(f"{self.paths.root / name}, byte {offset}: {error}") from error
+
+    def _completed(self, row: Json) -> Json:
+        """A row that gave way to its length, with the values of its text line."""
+        try:
+            text = self._text(row["text"])
+        except LookupError:
+            return row
+        return {key: value for key, value in text.items() if key in _INDEX_FIELDS} | {
+            "text": row["text"],
+            "arr": row["arr"],
+        }
+
+    def _refresh_updates(self) -> None:
+        total = self._count(self.paths.updates, UPDATE_BYTES)
+        if total < self._update_rows_read:
+            self._rows_of.clear()
+            self._update_rows_read = 0
+        decoder = msgspec.json.Decoder(_Key)
+        while self._update_rows_read < total:
+            first = self._update_rows_read
+            upto = min(total, first + 100_000)
+            data = self.paths.read(
+                "rollouts/updates.jsonl", first * UPDATE_BYTES, (upto - first) * UPDATE_BYTES
+            )
+            for row in range(len(data) // UPDATE_BYTES):
+                try:
+                    n = decoder.decode(data[row * UPDATE_BYTES : (row + 1) * UPDATE_BYTES]).n
+                except (msgspec.MsgspecError, UnicodeDecodeError):
+                    continue  # named when `updates` would show it; without its n it belongs to no episode
+                self._rows_of[n].append(first + row)
+            self._update_rows_read = first + len(data) // UPDATE_BYTES
+            if not data:
+                break
+
+    def _fixed(self, name: str, line_bytes: int, n0: int, n1: int | None) -> list[Json]:
+        count = None if n1 is None else max(0, n1 - n0) * line_bytes
+        try:
+            data = self.paths.read(name, n0 * line_bytes, count)
+        except FileNotFoundError:
+            return []
+        rows = []
+        for start in range(0, len(data) - line_bytes + 1, line_bytes):
+            try:
+                rows.append(decode_object(data[start : start + line_bytes]))
+            except ValueError as error:
+                self._note(Damage(self.paths.root / name, n0 * line_bytes + start, str(error)))
+        return rows
+
+    @staticmethod
+    def _count(path: Any, line_bytes: int) -> int:
+        try:
+            return path.lstat().st_size // line_bytes
+        except FileNotFoundError:
+            return 0
+
+    def _noted(self, part: Slice) -> Slice:
+        for damage in part.damaged:
+            self._note(damage)
+        return part
+
+    def _note(self, damage: Damage) -> None:
+        key = (damage.path.name, damage.offset)
+        if key not in self._damage_seen and len(self.damaged) < MAX_DAMAGE:
+            self._damage_seen.add(key)
+            self.damaged.append(damage)
+
+
+class _Growing:
+    """Rows of one file, read once each; begun anew when the file is another one."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._cursor = Cursor()
+        self.rows: list[Any] = []
+
+    def refresh(self, paths: RunPaths, pick: Callable[[list[Json]], list[Any]] = list) -> Slice:
+        part = read_lines(paths, self._name, self._cursor)
+        damaged = list(part.damaged)
+        while True:
+            if part.restarted:
+                self.rows = []
+            self.rows += pick(part.rows)
+            self._cursor = part.cursor
+            if not part.more:
+                return Slice([], part.cursor, [], damaged=damaged)
+            part = read_lines(paths, self._name, self._cursor)
+            damaged += part.damaged
+
+
+_INDEX_FIELDS = frozenset(
+    "n cid attempt step iteration split seed group member try ver turns tok".split()
+    + "R O sr je jo stop excl t wall".split()
+)
+
+
+def _age_here(identity: ProcessId, status: Json) -> float:
+    """Age of the heartbeat by the wall clock, which writer and reader share on one machine; 0 elsewhere."""
+    heartbeat = status.get("heartbeat")
+    if not identity.same_machine() or not isinstance(heartbeat, (int, float)):
+        return 0.0
+    return time.time() - heartbeat

@@ -1,0 +1,144 @@
+"""What synthetic runs are made of: pure draws from a seeded generator."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from trainer.rollout.types import Branch, Span
+from trainer.rundir.records import TurnRecord
+
+KINDS = {
+    "healthy": "reward rises, the run succeeds",
+    "running": "as healthy, but still going; its process is this one",
+    "collapsed": "from the middle on all rewards of a group are equal",
+    "stalled": "running, no step for long, waiting for the task app; its process is this one",
+    "crashed": "the coordinator's process is gone, status still says running",
+    "torn": "as crashed, and the last line of every file is half written",
+    "resumed": "two attempts; the second goes on from a checkpoint before the first one's end",
+    "failed": "ended by an error of the task app",
+}
+
+
+class SynthConfig(msgspec.Struct, kw_only=True, frozen=True):
+    """Shape of a synthetic run. An iteration is `groups` x `group_size` episodes and `updates` steps."""
+
+    episodes: int = 256
+    kind: str = "healthy"
+    seed: int = 0
+    groups: int = 4
+    group_size: int = 8
+    updates: int = 2
+    turns: int = 1
+    tokens: int = 24  # sampled tokens a turn, about
+    eval_every: int = 10  # iterations
+    checkpoint_every: int = 10
+    learner_blocks: bool = True
+
+    @property
+    def per_iteration(self) -> int:
+        return self.groups * self.group_size
+
+    @property
+    def iterations(self) -> int:
+        return math.ceil(self.episodes / self.per_iteration)
+
+
+def reward_level(config: SynthConfig, iteration: int) -> float:
+    """Mean reward: from 0.26 to 0.7 along a saturating curve."""
+    return 0.26 + 0.44 * (1 - math.exp(-3 * iteration / max(1, config.iterations)))
+
+
+def draw_branch(
+    random: np.random.Generator, config: SynthConfig, iteration: int
+) -> tuple[Branch, list[list[int]]]:
+    """Prompt of 20 tokens, then answers with 6 tokens of environment between them."""
+    ids: list[int] = []
+    mask: list[int] = []
+    turn_of: list[int] = []
+    spans: list[list[int]] = []
+    for turn in range(config.turns):
+        prompt = 20 if turn == 0 else 6
+        sampled = 1 + int(random.poisson(config.tokens))
+        spans.append([len(ids) + prompt, len(ids) + prompt + sampled])
+        ids += random.integers(0, 32_000, prompt + sampled).tolist()
+        mask += [0] * prompt + [1] * sampled
+        turn_of += [turn] * (prompt + sampled)
+    logp = np.where(mask, -random.exponential(0.7, len(ids)), 0.0).tolist()
+    branch = Branch(
+        ids=ids,
+        mask=mask,
+        turn=turn_of,
+        logp=logp,
+        spans=[Span(start=a, end=b, weight_version=max(0, iteration - 1)) for a, b in spans],
+        weight=1.0,
+        first_turn=0,
+        calls=list(range(config.turns)),
+        prefix=["first"] + ["clean"] * (config.turns - 1),
+    )
+    return branch, spans
+
+
+def step_metrics(random: np.random.Generator, config: SynthConfig, iteration: int) -> dict[str, float]:
+    """Metrics that every update has."""
+    noise = random.normal(0, 1, 4)
+    return {
+        "gspo/loss": 0.01 * float(noise[0]),
+        "gspo/ratio_mean": 1 + 0.002 * float(noise[1]),
+        "gspo/clip_frac_low": 0.02,
+        "gspo/clip_frac_high": 0.03,
+        "optim/lr": 1e-4,
+        "optim/grad_norm": 0.5 + 0.1 * abs(float(noise[2])),
+        "entropy": max(0.05, 1.2 - 0.5 * iteration / max(1, config.iterations)),
+        "time/step": 4.0,
+        "throughput/gen_tokens_per_sec": 280 + 10 * float(noise[3]),
+        "trainer/idle_ratio": 0.2,
+        "length/mean": float(config.tokens * config.turns),
+        "turns/mean": float(config.turns),
+    }
+
+
+def reward_metrics(rewards: list[float], group_size: int) -> dict[str, float]:
+    """Metrics of the rewards of an iteration, whole groups one after the other."""
+    groups = [rewards[at : at + group_size] for at in range(0, len(rewards), group_size)]
+    spread = [max(group) - min(group) for group in groups]
+    return {
+        "reward/mean": float(np.mean(rewards)) if rewards else math.nan,
+        "reward/std": float(np.std(rewards)) if rewards else math.nan,
+        "reward/max": max(rewards, default=math.nan),
+        "reward/frac_zero_std": sum(s <= 1e-6 for s in spread) / max(1, len(spread)),
+    }
+
+
+def turn_record(
+    t: int, seed: int, member: int, reward: float | None, span: list[int], start: float
+) -> TurnRecord:
+    return TurnRecord(
+        t=t,
+        calls=[t],
+        messages=[
+            {"role": "user", "text": f"Question {seed}, turn {t}: what is {seed} plus {t}?"},
+            {"role": "assistant", "text": f"It is {seed + t}." + " Let me explain why." * (member % 4)},
+        ],
+        reward=reward,
+        branch=0,
+        span=span,
+        finish_reason="stop",
+        t_start=start,
+        t_end=start + 0.8,
+    )
+
+
+def resolved_document(config: SynthConfig) -> dict[str, Any]:
+    derived = {
+        "E": config.per_iteration,
+        "U": config.per_iteration // config.updates,
+        "m": config.updates,
+        "groups": config.groups,
+        "iterations": config.iterations,
+        "steps": config.iterations * config.updates,
+    }
+    return {"schema": 1, "config_hash": "0" * 64, "values": {}, "warnings": [], "derived": derived}
