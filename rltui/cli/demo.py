@@ -1,0 +1,109 @@
+"""`rltui demo`: the whole loop on the built-in model and task, and what it changed."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import rltui
+from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.show import run_name
+from rltui.cli.start import add_start_options, follow, launch, prepare, tell_warnings
+from rltui.sources.base import RunSource
+from rltui.text import clean
+
+SAMPLE = "demo.toml"
+ANSWERS = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--headless", action="store_true", help="lines of text, on any terminal")
+    add_start_options(parser)
+    add_data_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    plan = prepare(sample_config(SAMPLE), args.sets, run_dir=args.run_dir)
+    tell_warnings(plan)
+    stream = words(args)
+    source, started = launch(plan)
+    say(f"{plan.loaded.config.policy.model_name} learns {plan.loaded.config.services.task_url}", stream)
+    say(f"run {plan.job.run_dir}", stream)
+    status, code = follow(plan, source, started, args)
+    if code == OK:
+        for line in _answers(source, status):
+            say(line, stream)
+        name = run_name(plan.job.run_dir)
+        say("next", stream)
+        say(f"  rltui show {name}", stream)
+        say("  rltui runs", stream)
+        say(f"  rltui train {plan.job.config} --set training.seed=1", stream)
+    emit(_report(plan.job.run_dir, status, time.monotonic() - begun), as_json=args.json, out=args.out)
+    return code
+
+
+def sample_config(name: str) -> Path:
+    """A config that ships with rltui: in a checkout beside the package, in a wheel inside it."""
+    home = Path(rltui.__file__).resolve().parent
+    for folder in (home / "_data" / "sample_configs", home.parent / "sample_configs"):
+        if (folder / name).is_file():
+            return folder / name
+    raise CliError(f"sample_configs/{name} is missing from this installation: install rltui again")
+
+
+def _report(run_dir: Path, status: Json, seconds: float) -> Json:
+    results = status.get("results") or {}
+    evaluation = results.get("evaluation") or {}
+    return {
+        "run_dir": str(run_dir),
+        "state": status.get("state"),
+        "seconds": round(seconds, 1),
+        "iterations": results.get("iterations", status.get("iteration")),
+        "eval_before": evaluation.get("first"),
+        "eval_after": evaluation.get("last"),
+        "samples_per_sec": results.get("samples_per_sec"),
+        "gen_tokens_per_sec": results.get("gen_tokens_per_sec"),
+        "peak_rss_mb": results.get("peak_rss_mb"),
+        "engine": next((engine.get("kind") for engine in status.get("engines") or []), None),
+        "error": status.get("error"),
+    }
+
+
+def _answers(source: RunSource, status: Json) -> list[str]:
+    """The first held-out seeds, as answered before training and after it."""
+    before = _by_seed(source, 0)
+    after = _by_seed(source, int(status.get("iteration") or 0))
+    lines = []
+    for seed in sorted(before.keys() & after.keys())[:ANSWERS]:
+        old, new = source.episode(before[seed]["n"]), source.episode(after[seed]["n"])
+        if old is None or new is None:
+            continue
+        lines.append(f"  {_said(old, 'user')}")
+        lines.append(f"    before  {_said(old, 'assistant')}  ({_reward(old)})")
+        lines.append(f"    after   {_said(new, 'assistant')}  ({_reward(new)})")
+    return ["answers to held-out questions", *lines] if lines else []
+
+
+def _by_seed(source: RunSource, iteration: int) -> dict[int, Json]:
+    rows: dict[int, Json] = {}
+    for row in source.episodes("eval", iteration):
+        rows.setdefault(row["seed"], row)
+    return rows
+
+
+def _said(episode: Json, role: str) -> str:
+    """What this role said last in the episode, as one safe line."""
+    said = [
+        message.get("text")
+        for turn in episode.get("turns") or []
+        for message in turn.get("messages") or []
+        if message.get("role") == role
+    ]
+    return clean(said[-1] if said else "(nothing)", 100)
+
+
+def _reward(episode: Json) -> str:
+    reward = episode.get("R")
+    return "no reward" if reward is None else f"reward {reward:.2f}"

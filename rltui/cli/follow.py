@@ -1,0 +1,230 @@
+"""Following a run by its run directory until it ends, and Ctrl-C on the way: first stop, then kill."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Container
+from datetime import datetime
+from types import FrameType
+from typing import Any
+
+from rltui.cli.output import FAILED, INTERRUPTED, OK, CliError
+from rltui.cli.progress import Printer, duration, number, state_line, step_line
+from rltui.launch.base import Started
+from rltui.sources.base import TERMINAL, Json, RunSource, Unreadable
+from rltui.text import clean
+
+LOOK_S = 0.25
+UNANSWERED_S = 10.0  # WIRE 5.8: a request that is not accepted by then is said to be unanswered
+SETTLE_S = 1.0  # after the coordinator's end: how long its last writes may take to be seen
+
+# Events worth a line of their own. The others show in the live line, or are answers to requests.
+_TOLD = frozenset(
+    {
+        "rl.eval.summary",
+        "rl.checkpoint.saved",
+        "rl.resumed",
+        "rl.control.refused",
+        "rl.pipeline.backpressure",
+        "rl.pipeline.resume",
+    }
+)
+_TERMINAL_EVENTS = frozenset(
+    {"rl.train.completed", "rl.job.completed", "rl.train.failed", "rl.job.failed", "rl.job.cancelled"}
+)
+
+
+class Follower:
+    """Prints a run's progress. `steers`: Ctrl-C stops the run; else it only ends the following."""
+
+    def __init__(
+        self,
+        source: RunSource,
+        printer: Printer,
+        *,
+        started: Started | None = None,
+        steers: bool = False,
+        log_interval: int = 1,
+        told: Container[str] = (),
+    ) -> None:
+        """`told`: codes of warnings that were printed before the start, and are not printed again."""
+        self._source, self._printer, self._started = source, printer, started
+        self._steers, self._log_interval, self._told = steers, max(1, log_interval), told
+        self._metrics_cursor: Any = None
+        self._events_cursor: Any = None
+        self._row: Json = {}  # metrics of the newest step
+        self._told_state = ""
+        self.interrupts = 0
+        self._answered_interrupts = 0
+        self._request: tuple[str, float] | None = None
+
+    def skip_history(self) -> None:
+        """Begin with what happens from now on; only the newest step is kept, for the live line."""
+        self._new_events()
+        for row in self._new_metrics():
+            if _is_step(row):
+                self._row = row
+
+    def run(self, until: Callable[[Json], bool] = lambda status: False) -> tuple[Json, int]:
+        """Follow until the run has ended, or `until(status)`. Gives the last status and the exit code.
+
+        The status is made up from what the coordinator said last when it ended without writing one.
+        """
+        previous = signal.signal(signal.SIGINT, self._on_interrupt)
+        try:
+            status = self._follow(until)
+        except Unreadable as error:
+            raise CliError(f"{self._source.place}: {error}", code=FAILED) from error
+        finally:
+            signal.signal(signal.SIGINT, previous)
+            self._printer.close()
+        if self.interrupts:
+            return status, INTERRUPTED
+        return status, FAILED if status.get("state") in ("failed", "cancelled") else OK
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.interrupts += 1
+
+    def _follow(self, until: Callable[[Json], bool]) -> Json:
+        ended_at: float | None = None
+        while True:
+            ended = self._started is not None and self._started.exit_code() is not None
+            status = self._source.status()
+            self._show(status)
+            if status is not None and status.get("state") in TERMINAL:
+                return status
+            if status is not None and until(status):
+                return status
+            if ended:
+                ended_at = ended_at or time.monotonic()
+                if status is None or time.monotonic() - ended_at > SETTLE_S:
+                    return self._without_status(status)
+            if self.interrupts > self._answered_interrupts:
+                if not self._steers:
+                    return status or {}
+                self._answered_interrupts = self.interrupts
+                self._interrupt(status)
+            self._watch_request()
+            time.sleep(LOOK_S)
+
+    def _interrupt(self, status: Json | None) -> None:
+        if self.interrupts == 1:
+            self._printer.keep("Ctrl-C: stopping after what it does now, with a checkpoint. Again: kill it.")
+            if status is None:  # too young to read requests
+                if self._started is not None:
+                    self._started.stop()
+                return
+            try:
+                self._request = self._source.request("stop"), time.monotonic()
+            except OSError as error:
+                self._printer.keep(f"the request could not be written ({error.strerror}): sending a signal")
+                if self._started is not None:
+                    self._started.stop()
+        elif self._started is not None:
+            self._printer.keep("Ctrl-C again: killing the run.")
+            self._request = None
+            self._started.kill()
+
+    def _watch_request(self) -> None:
+        if self._request is None:
+            return
+        control_id, asked = self._request
+        if self._source.answer(control_id) is not None:
+            self._request = None
+        elif time.monotonic() - asked > UNANSWERED_S:
+            self._printer.keep(f"no answer for {UNANSWERED_S:.0f} s. Ctrl-C again kills the run.")
+            self._request = None
+
+    def _show(self, status: Json | None) -> None:
+        news = [(_seconds(event.get("created_at")), event) for event in self._new_events()]
+        news += [(float(row.get("time") or 0), row) for row in self._new_metrics()]
+        for _, line in sorted(news, key=lambda item: item[0]):
+            if "type" in line:
+                self._show_event(line)
+            elif _is_step(line):
+                self._show_step(line, status or {})
+        doing = state_line(status, time.time())
+        self._printer.rewrite(f"{step_line(self._row, status or {})}  {doing}" if self._row else doing)
+        before_training = not (status and status.get("step"))
+        if not self._printer.live and before_training and doing.partition(" (")[0] != self._told_state:
+            self._told_state = doing.partition(" (")[0]
+            self._printer.keep(doing)
+
+    def _new_events(self) -> list[Json]:
+        return self._drain(self._source.events, "_events_cursor")
+
+    def _new_metrics(self) -> list[Json]:
+        return self._drain(self._source.metrics, "_metrics_cursor")
+
+    def _drain(self, read: Callable[..., Any], cursor_name: str) -> list[Json]:
+        rows: list[Json] = []
+        while True:
+            part = read(getattr(self, cursor_name))
+            setattr(self, cursor_name, part.cursor)
+            rows += part.rows
+            if not part.more:
+                return rows
+
+    def _show_event(self, event: Json) -> None:
+        kind = event.get("type")
+        if kind in _TERMINAL_EVENTS:
+            return  # the end is told once, from the status
+        level = event.get("level")
+        if kind == "rl.warning" and (event.get("data") or {}).get("code") in self._told:
+            return
+        if kind in _TOLD or level in ("warning", "error"):
+            mark = f"{level}: " if level in ("warning", "error") else ""
+            self._printer.keep(f"{mark}{clean(event.get('message'), 300)}")
+
+    def _show_step(self, row: Json, status: Json) -> None:
+        """A line stays for a step that closed an iteration; without a terminal also every log_interval."""
+        self._row = row
+        closes = "reward/mean" in row
+        if closes or (not self._printer.live and row["step"] % self._log_interval == 0):
+            self._printer.keep(step_line(row, status))
+
+    def _without_status(self, status: Json | None) -> Json:
+        assert self._started is not None
+        message, hint = self._started.last_words()
+        if self.interrupts > 1:
+            return {**(status or {}), "state": "cancelled", "end_reason": "killed"}
+        error = {"code": "process_lost", "message": message, "hint": hint}
+        return {**(status or {}), "state": "failed", "end_reason": "error", "error": error}
+
+
+def _seconds(iso: Any) -> float:
+    try:
+        return datetime.fromisoformat(iso).timestamp()
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _is_step(row: Json) -> bool:
+    """Lines of evaluations, of the machine and of checkpoints are no optimizer updates."""
+    return "eval_step" not in row and any(name.startswith(("gspo/", "optim/", "reward/")) for name in row)
+
+
+def ending(status: Json) -> list[str]:
+    """How a run ended, in words: the state, what it reached, and on failure the cause and what to do."""
+    state, reason = status.get("state"), status.get("end_reason")
+    head = f"{state}" + (f" ({reason})" if reason and reason not in ("completed", "error") else "")
+    totals = status.get("totals") or {}
+    done = f"{number(status.get('step'), '{}')} of {number(totals.get('steps'), '{}')} steps"
+    lines = [f"{head}: {done} in {duration(status.get('elapsed_s'))}" if "step" in status else head]
+    evaluation = (status.get("results") or {}).get("evaluation") or {}
+    first, last = (reward_of(evaluation.get(name)) for name in ("first", "last"))
+    if first is not None and last is not None:
+        lines.append(f"held-out reward: {first:.3f} before, {last:.3f} after")
+    error = status.get("error")
+    if error:
+        lines.append(f"cause: {clean(error.get('message'), 600)}")
+        if error.get("hint"):
+            lines.append(f"to do: {clean(error.get('hint'), 600)}")
+    return lines
+
+
+def reward_of(evaluation: Any) -> float | None:
+    """The mean reward of an entry of results.evaluation: a number, or an object with `reward_mean`."""
+    value = evaluation.get("reward_mean") if isinstance(evaluation, dict) else evaluation
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

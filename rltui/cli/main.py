@@ -1,0 +1,92 @@
+"""The `rltui` command: finds the verb and loads only its module; `rltui --help` costs next to nothing."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from rltui.cli.output import FAILED, INTERRUPTED, OK, USAGE, CliError, abandon_stdout, emit, safe_streams, say
+
+# verb: (module with configure(parser) and run(args) -> exit code, one line of help)
+VERBS = {
+    "demo": ("rltui.cli.demo", "train the built-in model on a built-in task and show what it learned"),
+    "train": ("rltui.cli.train", "start a run from a config and follow it"),
+    "runs": ("rltui.cli.runs", "list the runs of a folder"),
+    "show": ("rltui.cli.show", "one run: state, numbers, last events, what to do next"),
+    "stop": ("rltui.cli.stop", "ask a run to stop, and wait until it has"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `rltui ARGV` and return its exit status (0 ok, 1 findings, 2 usage, 3 failed, 130 interrupted)."""
+    safe_streams()
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except BrokenPipeError:
+        abandon_stdout()
+        return OK
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+
+
+def _dispatch(arguments: list[str]) -> int:
+    verb, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
+    if verb in ("-h", "--help", "help"):
+        print(_overview(), flush=True)
+        return OK
+    if verb in ("-V", "--version"):
+        from importlib.metadata import version
+
+        print(f"rltui {version('rltui')}", flush=True)
+        return OK
+    if verb not in VERBS:
+        near = difflib.get_close_matches(verb, VERBS, n=1)
+        hint = f"did you mean `rltui {near[0]}`?" if near else "`rltui --help` lists them."
+        say(f"rltui: no verb {verb!a}; {hint}")
+        return USAGE
+    module_name, summary = VERBS[verb]
+    module = importlib.import_module(module_name)
+    parser = argparse.ArgumentParser(prog=f"rltui {verb}", description=f"{summary}.", allow_abbrev=False)
+    module.configure(parser)
+    try:
+        args = parser.parse_args(rest)
+    except SystemExit as stop:  # argparse has printed its message
+        return int(stop.code or OK)
+    return _run(module, args, verb)
+
+
+def _run(module: ModuleType, args: argparse.Namespace, verb: str) -> int:
+    try:
+        return module.run(args)
+    except CliError as error:
+        say(str(error))
+        data = {"ok": False, "error": {"message": str(error).splitlines()[0], **error.details}}
+        emit(data, as_json=args.json)
+        return error.code
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if os.environ.get("RLTUI_TRACEBACK"):
+            raise
+        say(f"rltui {verb} hit a fault of its own: {type(error).__name__}: {error}")
+        say("Set RLTUI_TRACEBACK=1 and run it again to see where; that text belongs in a bug report.")
+        return FAILED
+
+
+def _overview() -> str:
+    pad = max(map(len, VERBS)) + 2
+    verbs = "\n".join(f"  {name:{pad}}{summary}" for name, (_, summary) in VERBS.items())
+    return (
+        "usage: rltui VERB [options]\n\n"
+        "Train language models by reinforcement learning from your terminal.\n\n"
+        f"verbs:\n{verbs}\n\n"
+        "`rltui VERB --help` explains one. First steps: `rltui demo`.\n"
+        "exit status: 0 ok, 1 findings, 2 config or usage, 3 run failed or cancelled, 130 interrupted"
+    )

@@ -1,0 +1,117 @@
+"""A run's progress in words: pure functions from its status and numbers to lines, and their printer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import IO, Any
+
+from rltui.text import clean, fit
+
+Json = dict[str, Any]
+
+# (metric, how it reads) in the order of a step's line; what a step does not have is left out
+_STEP_FIELDS = (
+    ("reward/mean", "reward {:.3f}"),
+    ("gspo/loss", "loss {:+.4f}"),
+    ("off_policy/mean", "lag {:.1f}"),
+    ("throughput/samples_per_sec", "{:.2f} samples/s"),
+)
+
+
+def duration(seconds: float | None) -> str:
+    """'41 s', '2 m 05 s', '3 h 12 m', '2 d 04 h'; '-' for an unknown one."""
+    if seconds is None:
+        return "-"
+    s = max(0, round(seconds))
+    if s < 60:
+        return f"{s} s"
+    if s < 3600:
+        return f"{s // 60} m {s % 60:02d} s"
+    if s < 86_400:
+        return f"{s // 3600} h {s % 3600 // 60:02d} m"
+    return f"{s // 86_400} d {s % 86_400 // 3600:02d} h"
+
+
+def number(value: Any, form: str = "{:.3f}", none: str = "-") -> str:
+    ok = isinstance(value, int | float) and not isinstance(value, bool)
+    return form.format(value) if ok else none
+
+
+def step_line(row: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    """One optimizer update: `row` holds the step's merged metrics, `status` the totals and the time left."""
+    totals = status.get("totals") or {}
+    parts = [f"step {_of(row.get('step'), totals.get('steps'))}"]
+    parts.append(f"iteration {_of(row.get('iteration'), totals.get('iterations'))}")
+    fields = [number(row.get(name), form, "") for name, form in _STEP_FIELDS]
+    clip = [row.get(f"gspo/clip_frac_{side}") for side in ("low", "high")]
+    if None not in clip:
+        fields.insert(2, number(sum(clip), "clip {:.2f}"))
+    parts += [text for text in fields if text]
+    if status.get("eta_s") is not None:
+        parts.append(f"left {duration(status['eta_s'])}")
+    return "  ".join(parts)
+
+
+def state_line(status: Mapping[str, Any] | None, now: float) -> str:
+    """What the run does now and what it waits for, with for how long: 'starting: loading weights (41 s)'."""
+    if status is None:
+        return "starting"
+    phase, state = str(status.get("phase") or ""), str(status.get("state") or "starting")
+    text = phase if state == "running" and phase else state
+    if state == "starting" and phase not in ("", "starting", "queued"):
+        text = f"starting: {phase}"
+    waiting, paused = status.get("waiting"), status.get("paused")
+    if paused:
+        text = f"paused: {paused.get('reason')}{_since(paused, now)}"
+    elif waiting:
+        text = f"{text}: {waiting.get('on') or waiting.get('for')}{_since(waiting, now)}"
+    if status.get("silent"):
+        text += "; no sign of life for a minute"
+    return clean(text, 160)
+
+
+def _of(done: Any, total: Any) -> str:
+    return f"{number(done, '{}')}/{total}" if total else number(done, "{}")
+
+
+def _since(block: Mapping[str, Any], now: float) -> str:
+    since = block.get("since")
+    if not isinstance(since, int | float) or now - since < 1:
+        return ""
+    return f" ({duration(now - since)})"
+
+
+class Printer:
+    """Lines that stay, and on a terminal one live line below them that is rewritten in place."""
+
+    def __init__(self, stream: IO[str], *, quiet: bool = False) -> None:
+        self._stream, self._quiet = stream, quiet
+        self.live = not quiet and stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._shown = ""
+
+    def keep(self, line: str) -> None:
+        if self._quiet:
+            return
+        self._erase()
+        print(line, file=self._stream, flush=True)
+
+    def rewrite(self, line: str) -> None:
+        """Show `line` as the live one. Does nothing without a terminal, or when it has not changed."""
+        if not self.live:
+            return
+        line = fit(line, shutil.get_terminal_size().columns - 1)
+        if line != self._shown:
+            self._stream.write(f"\r{line}\x1b[K")
+            self._stream.flush()
+            self._shown = line
+
+    def close(self) -> None:
+        self._erase()
+
+    def _erase(self) -> None:
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._shown = ""

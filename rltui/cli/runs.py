@@ -1,0 +1,78 @@
+"""`rltui runs [DIR]`: one line a run, newest first. An unreadable run stays a line with its reason."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from rltui.cli.common import age_s, summary
+from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.progress import duration, number
+from rltui.sources.base import Unreadable
+from rltui.sources.find import default_runs_dir, runs_in
+from rltui.sources.local import LocalRunSource
+from rltui.text import clean, fit, width
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("dir", nargs="?", type=Path, metavar="DIR", help="folder of runs (default: runs)")
+    add_data_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    folder = args.dir or default_runs_dir()
+    rows = [_row(path) for path in _listed(folder, args.dir is not None)]
+    rows.sort(key=lambda row: (row["created_at"] or "", row["name"]), reverse=True)
+    emit({"dir": str(folder), "runs": rows}, as_json=args.json, out=args.out)
+    if args.json:
+        return OK
+    if not rows:
+        say(f"No runs under {folder}. `rltui demo` makes one; `rltui train CONFIG` starts yours.")
+        return OK
+    columns = shutil.get_terminal_size((160, 24)).columns
+    for line in _table(rows):
+        say(fit(line, max(columns, 20)), words(args))
+    return OK
+
+
+def _listed(folder: Path, given: bool) -> list[Path]:
+    try:
+        return runs_in(folder)
+    except FileNotFoundError:
+        if given:
+            raise CliError(f"no folder {folder}: give the folder that holds the runs") from None
+        return []
+    except OSError as error:
+        raise CliError(f"{folder} cannot be read: {error.strerror}") from error
+
+
+def _row(path: Path) -> Json:
+    try:
+        return summary(path, LocalRunSource(path).status())
+    except Unreadable as error:
+        return summary(path, None, problem=str(error))
+
+
+def _table(rows: list[Json]) -> list[str]:
+    cells = [("STATE", "NAME", "STEP", "REWARD", "EVAL", "AGE", "")]
+    for row in rows:
+        error = row["error"] or {}
+        steps = f"{number(row['step'], '{}')}/{number(row['steps'], '{}')}"
+        cells.append(
+            (
+                clean(row["state"], 12),
+                clean(row["name"], 60),
+                steps,
+                number(row["reward"]),
+                number(row["eval_reward"]),
+                duration(age_s(row["updated_at"] or row["created_at"])),
+                clean(row["problem"] or error.get("message") or "", 160),
+            )
+        )
+    widths = [max(map(width, column)) for column in list(zip(*cells, strict=True))[:-1]]
+    return ["  ".join([*map(_padded, line[:-1], widths), line[-1]]).rstrip() for line in cells]
+
+
+def _padded(cell: str, size: int) -> str:
+    return cell + " " * (size - width(cell))

@@ -1,0 +1,129 @@
+"""`rltui show RUN`: what one run is, does and wants, on one screen; `--follow` stays until it ends."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+from rltui.cli.common import add_run_argument, age_s, chosen_run, summary
+from rltui.cli.follow import Follower, ending, reward_of
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.progress import Printer, duration, number, state_line
+from rltui.sources.base import TERMINAL, RunSource, Unreadable
+from rltui.sources.find import default_runs_dir
+from rltui.sources.local import LocalRunSource
+from rltui.text import clean
+
+LAST_EVENTS = 8
+LAST_CHECKPOINTS = 5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_run_argument(parser)
+    parser.add_argument("--follow", action="store_true", help="stay until it ends; Ctrl-C only leaves it")
+    add_data_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    folder = chosen_run(args)
+    source = LocalRunSource(folder)
+    try:
+        status = source.status()
+        code = OK
+        if args.follow and not (status and status.get("state") in TERMINAL):
+            follower = Follower(source, Printer(words(args)))
+            follower.skip_history()
+            status, code = follower.run()
+            status = status or source.status()
+        document = _document(folder, source, status)
+    except Unreadable as error:
+        raise CliError(f"{folder}: {error}", code=FAILED, details={"run": summary(folder, None)}) from error
+    emit(document, as_json=args.json, out=args.out)
+    if not args.json:
+        for line in _lines(document, status or {}):
+            say(line, sys.stdout)
+    return code
+
+
+def _document(folder: Path, source: RunSource, status: Json | None) -> Json:
+    return {
+        **summary(folder, status),
+        "status": status,
+        "events": _last_events(source),
+        "checkpoints": source.checkpoints(),
+        "next": next_commands(folder, status),
+    }
+
+
+def _last_events(source: RunSource) -> list[Json]:
+    last: deque[Json] = deque(maxlen=LAST_EVENTS)
+    part = source.events()
+    last.extend(part.rows)
+    while part.more:
+        part = source.events(part.cursor)
+        last.extend(part.rows)
+    return list(last)
+
+
+def next_commands(folder: Path, status: Json | None) -> list[str]:
+    """What a person would do next with a run in this state."""
+    state = (status or {}).get("state")
+    name = run_name(folder)
+    if state in TERMINAL:
+        config = shlex.quote(str(folder / "config.toml"))
+        again = (
+            [f"rltui train {config}"] if state != "succeeded" and (folder / "config.toml").exists() else []
+        )
+        return [*again, f"rltui show {name}", "rltui runs"]
+    return [f"rltui show {name} --follow", f"rltui stop {name}", "rltui runs"]
+
+
+def run_name(folder: Path) -> str:
+    """How the run is named in a command that is typed here: by its name where that is enough."""
+    short = folder.parent == default_runs_dir().resolve()
+    return shlex.quote(folder.name if short else str(folder))
+
+
+def _lines(document: Json, status: Json) -> list[str]:
+    state = document["state"]
+    lines = [f"{clean(document['name'], 120)}  {state}"]
+    if state in TERMINAL:
+        lines += [f"  {line}" for line in ending(status)]
+    else:
+        lines.append(f"  {state_line(status or None, time.time())}")
+        steps = f"{number(document['step'], '{}')}/{number(document['steps'], '{}')}"
+        lines.append(f"  step {steps}  left {duration(document['eta_s'])}")
+    latest, lag = status.get("latest") or {}, status.get("lag") or {}
+    lines.append(
+        f"  reward {number(document['reward'])}  eval {number(document['eval_reward'])}"
+        f"  loss {number(latest.get('gspo/loss'), '{:+.4f}')}  lag {number(lag.get('mean'), '{:.1f}')}"
+        f"  weights v{number(status.get('weight_version'), '{}')}"
+    )
+    best = (status.get("results") or {}).get("evaluation", {}).get("best")
+    if reward_of(best) is not None:
+        lines.append(f"  best evaluation {reward_of(best):.3f}")
+    episodes = status.get("episodes") or {}
+    lines.append(
+        f"  episodes {number(episodes.get('accepted'), '{}')} accepted,"
+        f" {number(episodes.get('excluded'), '{}')} excluded"
+    )
+    for warning in (status.get("warnings") or [])[-3:]:
+        lines.append(f"  warning: {clean(warning.get('text'), 200)}")
+    lines.append(f"  folder {document['path']}")
+    if document["events"]:
+        lines.append("last events")
+    for event in document["events"]:
+        ago = duration(age_s(event.get("created_at")))
+        lines.append(f"  {ago:>11} ago  {clean(event.get('message'), 140)}")
+    if document["checkpoints"]:
+        lines.append("checkpoints")
+    for checkpoint in document["checkpoints"][-LAST_CHECKPOINTS:]:
+        marks = [
+            word for word, key in (("best", "is_best"), ("resumable", "resumable")) if checkpoint.get(key)
+        ]
+        lines.append(f"  {clean(checkpoint.get('path'), 120)}  {', '.join(marks)}".rstrip())
+    return [*lines, "next", *(f"  {command}" for command in document["next"])]

@@ -1,0 +1,142 @@
+"""From a config to a running coordinator: what `train` and `demo` share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rltui.cli.follow import Follower, ending
+from rltui.cli.output import FAILED, CliError, Json, say, words
+from rltui.cli.progress import Printer
+from rltui.launch.base import Job, Launcher, Started
+from rltui.launch.local import LocalLauncher
+from rltui.sources.local import LocalRunSource
+from trainer.config import ConfigError, load, render
+from trainer.rundir.layout import new_job_id, run_folder_name
+
+CHECKPOINT_PREFIXES = ("ft:", "fft:", "qft:", "rl:")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that could start: its valid config, its folder, and what starts it."""
+
+    loaded: Any
+    job: Job
+    launcher: Launcher
+
+    @property
+    def log_interval(self) -> int:
+        return self.loaded.config.training.log_interval
+
+    @property
+    def derived(self) -> Json:
+        """E, U, m, groups, iterations, steps."""
+        return self.loaded.resolved()["derived"]
+
+    def describe(self) -> Json:
+        return {
+            "config": str(self.job.config),
+            "run_dir": str(self.job.run_dir),
+            "label": self.loaded.config.policy.label,
+            "command": self.launcher.command(self.job),
+            "derived": self.derived,
+            "warnings": [problem.as_dict() for problem in self.loaded.warnings],
+        }
+
+
+def add_start_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="sets",
+        metavar="KEY=VALUE",
+        help="change a key",
+    )
+    parser.add_argument(
+        "--run-dir", type=Path, metavar="DIR", help="folder of the run (default: runs/LABEL-ID)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress, only how it ended")
+
+
+def prepare(
+    config: Path,
+    sets: list[str],
+    *,
+    run_dir: Path | None = None,
+    allow_unknown: bool = False,
+) -> Plan:
+    """Load and check the config, and name the run's folder. CliError: what is wrong with it, all at once."""
+    try:
+        loaded = load(config, sets=sets, environ=os.environ, allow_unknown=allow_unknown)
+        problems = loaded.launch_problems()
+        if problems:
+            raise ConfigError(problems)
+    except ConfigError as error:
+        count = len(error.problems)
+        text = f"{error}\n{count} problem{'s' * (count != 1)}; nothing was started"
+        raise CliError(text, details={"errors": [item.as_dict() for item in error.problems]}) from error
+    job_id = new_job_id()
+    if run_dir is None:
+        name = run_folder_name(loaded.config.policy.label, job_id)
+        run_dir = Path(loaded.config.logging.runs_dir).expanduser() / name
+    run_dir = run_dir.expanduser().absolute()
+    if (run_dir / "events.jsonl").exists():
+        raise CliError(f"{run_dir} already holds a run; give another --run-dir")
+    job = Job(config.absolute(), run_dir, job_id, tuple(sets), allow_unknown=allow_unknown)
+    return Plan(loaded, job, LocalLauncher())
+
+
+def tell_warnings(plan: Plan) -> None:
+    if plan.loaded.warnings:
+        say(render(plan.loaded.warnings))
+
+
+def launch(plan: Plan) -> tuple[LocalRunSource, Started]:
+    """Start the coordinator. CliError: its folder cannot be made, or it cannot be started."""
+    try:
+        started = plan.launcher.start(plan.job)
+    except OSError as error:
+        raise CliError(
+            f"cannot start the run in {plan.job.run_dir}: {error.strerror or error}; give another --run-dir"
+        ) from error
+    return LocalRunSource(plan.job.run_dir), started
+
+
+def follow(
+    plan: Plan, source: LocalRunSource, started: Started, args: argparse.Namespace
+) -> tuple[Json, int]:
+    """Print progress until the run has ended, and then how. Gives its last status and the exit code."""
+    stream = words(args)
+    printer = Printer(stream, quiet=args.quiet)
+    follower = follower_of(plan, source, started, printer)
+    status, code = follower.run()
+    for line in ending(status):
+        say(line, stream)
+    return status, exit_code(status, code, started)
+
+
+def follower_of(plan: Plan, source: LocalRunSource, started: Started, printer: Printer) -> Follower:
+    told = {problem.code for problem in plan.loaded.warnings}
+    return Follower(source, printer, started=started, steers=True, log_interval=plan.log_interval, told=told)
+
+
+def exit_code(status: Json, code: int, started: Started) -> int:
+    """What the coordinator ended with tells a config or environment problem (2) from a failed run (3)."""
+    if code == FAILED and status.get("state") == "failed" and started.exit_code() == 2:
+        return 2
+    return code
+
+
+def key_value(key: str, value: str) -> str:
+    """`key=value` for --set, with the value as a TOML string."""
+    return f"{key}={json.dumps(value)}"
+
+
+def model_set(model: str) -> str:
+    return key_value("policy.source" if model.startswith(CHECKPOINT_PREFIXES) else "policy.model_name", model)

@@ -1,0 +1,97 @@
+"""The coordinator as a process of this machine, in its own session, so that it outlives the terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+import rltui
+from rltui.launch.base import Job, Launcher, Started
+from rltui.processes import kill_leader
+from rltui.sources.early import LOG, PROTOCOL, last_error, tail
+from trainer.rundir.layout import RunPaths, make_folder
+from trainer.rundir.process import ProcessId
+
+
+class LocalLauncher(Launcher):
+    name = "local"
+
+    def command(self, job: Job) -> list[str]:
+        # -P: a folder named `trainer` where the user happens to stand must not shadow ours
+        argv = [sys.executable, "-P", "-m", "trainer", "run", str(job.config)]
+        argv += ["--run-dir", str(job.run_dir), "--job-id", job.job_id]
+        for item in job.sets:
+            argv += ["--set", item]
+        if job.allow_unknown:
+            argv.append("--allow-unknown")
+        return argv
+
+    def start(self, job: Job) -> LocalRun:
+        paths = RunPaths(job.run_dir)
+        make_folder(paths.root, parents=True)
+        make_folder(paths.logs)
+        with _append(paths, PROTOCOL) as out, _append(paths, LOG) as err:
+            offsets = out.seek(0, os.SEEK_END), err.seek(0, os.SEEK_END)
+            process = subprocess.Popen(
+                self.command(job),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=_environment(),
+                start_new_session=True,
+            )
+        return LocalRun(process, paths, *offsets)
+
+
+class LocalRun(Started):
+    def __init__(
+        self, process: subprocess.Popen[bytes], paths: RunPaths, protocol_from: int, log_from: int
+    ) -> None:
+        self._process, self._paths = process, paths
+        self._protocol_from, self._log_from = protocol_from, log_from
+        self.pid = process.pid
+        self._identity: ProcessId | None
+        try:
+            self._identity = ProcessId.of(process.pid)
+        except ProcessLookupError:  # ended already; its exit status tells
+            self._identity = None
+
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    def last_words(self) -> tuple[str, str | None]:
+        error = last_error(self._paths, self._protocol_from)
+        if error is not None:
+            return str(error["message"]), error["hint"]
+        words = [line for line in tail(self._paths, LOG, self._log_from) if line.strip()]
+        cause = f": {words[-1].strip()}" if words else ""
+        code = self._process.returncode
+        how = (
+            f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
+        )
+        return f"the coordinator {how}{cause}", f"read {self._paths.root / LOG}"
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        if self._identity is not None:
+            kill_leader(self._identity)
+        self._process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Ours, such that the run and its children find the packages that this very program was loaded from."""
+    home = str(Path(rltui.__file__).resolve().parent.parent)
+    rest = os.environ.get("PYTHONPATH")
+    path = f"{home}{os.pathsep}{rest}" if rest else home
+    return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+
+
+def _append(paths: RunPaths, name: str) -> BinaryIO:
+    return os.fdopen(paths.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")

@@ -1,0 +1,183 @@
+"""Training throughput against TRL set to GSPO, on the demo's task: interleaved runs, samples a second.
+
+    python tests/bench/vs_trl.py --json
+
+Both sides train the same model by LoRA r 16, bf16, on groups of 8 of the same facts, 32 sequences of up to 20 tokens
+a step, at the same rate and clip range. Each run is a process of its own; its first step (warm-up) is not counted.
+`trl_tuned` is TRL with what helps any peer on a CPU: a contiguous hidden state for the frozen lm_head, and tcmalloc
+where the machine has it. Prints, last, {ours, trl, trl_tuned, ratio, ratio_tuned, rss_ratio}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from ctypes.util import find_library
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[2]
+SIDES = ("ours", "trl", "trl_tuned")
+EPISODES, GROUP, TOKENS = 32, 8, 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print the result alone")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.side:
+        print(json.dumps(measure(options.side, options.steps)))
+        return
+    runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
+    for round_ in range(options.rounds):
+        for side in SIDES if round_ % 2 == 0 else reversed(SIDES):
+            run = in_its_own_process(side, options.steps)
+            runs[side].append(run)
+            if not options.json:
+                print(f"{side:10} {run['samples_per_sec']:.2f} samples/s  {run['rss_mb']:.0f} MB", flush=True)
+    speed = {side: median(run["samples_per_sec"] for run in runs[side]) for side in SIDES}
+    memory = {side: median(run["rss_mb"] for run in runs[side]) for side in SIDES}
+    result = {
+        **{side: round(value, 2) for side, value in speed.items()},
+        "ratio": round(speed["ours"] / speed["trl"], 2),
+        "ratio_tuned": round(speed["ours"] / speed["trl_tuned"], 2),
+        "rss_ratio": round(memory["ours"] / memory["trl"], 2),
+        "rss_mb": {side: round(value) for side, value in memory.items()},
+    }
+    print(json.dumps(result))
+
+
+def in_its_own_process(side: str, steps: int) -> dict[str, float]:
+    env = dict(os.environ, TOKENIZERS_PARALLELISM="false")
+    allocator = find_library("tcmalloc_minimal")
+    if side == "trl_tuned" and allocator:
+        env["LD_PRELOAD"] = allocator
+    done = subprocess.run(
+        [sys.executable, __file__, "--side", side, "--steps", str(steps)],
+        capture_output=True,
+        text=True,
+        env=env,
+        cwd=ROOT,
+    )
+    if done.returncode:
+        sys.exit(f"{side} failed:\n{done.stderr[-3000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def measure(side: str, steps: int) -> dict[str, float]:
+    return ours(steps) if side == "ours" else trl(steps, tuned=side == "trl_tuned")
+
+
+def ours(steps: int) -> dict[str, float]:
+    """The main job as a user runs it, with all its processes, HTTP and records."""
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir = Path(folder) / "run"
+        command = [
+            sys.executable,
+            "-m",
+            "trainer",
+            "run",
+            "sample_configs/demo.toml",
+            "--run-dir",
+            str(run_dir),
+        ]
+        sets = [f"training.iterations_per_epoch={steps}", "evaluation.instances=1", "evaluation.seeds=[160]"]
+        subprocess.run(
+            [*command, *(part for s in sets for part in ("--set", s))], check=True, capture_output=True
+        )
+        lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+        seconds = [line["time/step"] for line in lines if "time/step" in line][1:]
+        status = json.loads((run_dir / "status.json").read_text())
+    return {
+        "samples_per_sec": EPISODES * len(seconds) / sum(seconds),
+        "rss_mb": status["results"]["peak_rss_mb"],
+    }
+
+
+def trl(steps: int, *, tuned: bool) -> dict[str, float]:
+    import resource
+    import time
+
+    import torch
+    from datasets import Dataset
+    from peft import LoraConfig
+    from transformers import TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    from trainer.models import load_model, load_tokenizer, resolve_model
+    from trainer.taskapp.builtin.facts import INSTRUCTION, TRAIN, score
+
+    path = resolve_model("builtin:smollm2-135m").path
+    model, tokenizer = load_model(path, "bfloat16"), load_tokenizer(path)
+    if tuned:
+        project = model.lm_head.forward
+        model.lm_head.forward = lambda hidden: project(hidden.contiguous())
+    prompts = [
+        {
+            "prompt": [{"role": "user", "content": f"{INSTRUCTION} {fact.question}"}],
+            "accepted": list(fact.accepted),
+        }
+        for fact in TRAIN
+    ]
+
+    def reward(completions, completion_ids, accepted, **_: object) -> list[float]:
+        return [
+            score(said[0]["content"], right, len(ids) >= TOKENS and ids[-1] != tokenizer.eos_token_id)
+            for said, ids, right in zip(completions, completion_ids, accepted, strict=True)
+        ]
+
+    ends: list[float] = []
+
+    class Clock(TrainerCallback):
+        def on_step_end(self, *_: object, **__: object) -> None:
+            ends.append(time.monotonic())
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = GRPOConfig(
+            output_dir=folder,
+            use_cpu=True,
+            bf16=True,
+            importance_sampling_level="sequence",
+            loss_type="grpo",
+            beta=0.0,
+            epsilon=0.1,
+            learning_rate=1e-3,
+            lr_scheduler_type="constant",
+            per_device_train_batch_size=EPISODES,
+            gradient_accumulation_steps=1,
+            num_generations=GROUP,
+            max_completion_length=TOKENS,
+            temperature=1.0,
+            max_steps=steps,
+            gradient_checkpointing=False,
+            logging_strategy="no",
+            save_strategy="no",
+            report_to=[],
+            disable_tqdm=True,
+            seed=0,
+        )
+        lora = LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM")
+        torch.manual_seed(0)
+        trainer = GRPOTrainer(
+            model=model,
+            reward_funcs=reward,
+            args=config,
+            train_dataset=Dataset.from_list(prompts),
+            processing_class=tokenizer,
+            peft_config=lora,
+            callbacks=[Clock()],
+        )
+        trainer.train()
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"samples_per_sec": EPISODES * (len(ends) - 1) / (ends[-1] - ends[0]), "rss_mb": rss}
+
+
+if __name__ == "__main__":
+    main()

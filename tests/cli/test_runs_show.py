@@ -1,0 +1,133 @@
+"""`rltui runs` and `rltui show` on recorded runs of every kind, as processes."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import environment, last_object
+
+DEAD_KINDS = ("crashed", "torn")
+
+
+def test_runs_lists_every_run_with_its_state(rltui, synthetic):
+    done = rltui("runs", synthetic, "--json")
+    assert done.returncode == 0
+    assert done.err == ""
+    found = json.loads(done.out)
+    assert found["schema"] == 1
+    states = {row["label"].removeprefix("synth-"): row["state"] for row in found["runs"]}
+    assert states == {
+        "healthy": "succeeded",
+        "resumed": "succeeded",
+        "failed": "failed",
+        "crashed": "failed",
+        "torn": "failed",
+    }
+    errors = {row["label"].removeprefix("synth-"): row["error"] for row in found["runs"]}
+    assert errors["healthy"] is None
+    for kind in DEAD_KINDS:
+        assert errors[kind]["code"] == "process_lost"
+        assert "rltui train" in errors[kind]["hint"]
+
+
+def test_runs_as_a_table_has_a_line_a_run(rltui, synthetic):
+    lines = rltui("runs", synthetic, env={"COLUMNS": "100"}).out.splitlines()
+    assert len(lines) == 1 + 5
+    assert lines[0].split()[:3] == ["STATE", "NAME", "STEP"]
+    assert all(len(line) <= 100 for line in lines)
+
+
+def test_an_unreadable_run_stays_a_line_with_its_reason(rltui, synthetic, tmp_path):
+    broken = tmp_path / "runs" / "broken-rl_00000000000000ff"
+    shutil.copytree(synthetic / "healthy-rl_0000000000000000", broken)
+    (broken / "status.json").write_text('{"state": "runn')
+    found = json.loads(rltui("runs", "--json").out)["runs"]
+    assert [row["state"] for row in found] == ["unreadable"]
+    assert "status.json" in found[0]["problem"]
+    shown = rltui("show", broken)
+    assert shown.returncode == 3
+    assert "status.json is damaged" in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_no_runs_is_no_error_but_a_missing_folder_is(rltui):
+    assert rltui("runs").returncode == 0
+    assert json.loads(rltui("runs", "--json").out)["runs"] == []
+    missing = rltui("runs", "nowhere")
+    assert missing.returncode == 2
+    assert "nowhere" in missing.err
+
+
+@pytest.mark.parametrize("name", ["healthy", "rl_0000000000000000", "healthy-rl_0000000000000000"])
+def test_show_finds_a_run_by_any_name(rltui, synthetic, name):
+    found = last_object(rltui("show", name, "--runs-dir", synthetic, "--json").out)
+    assert found["name"] == "healthy-rl_0000000000000000"
+    assert found["state"] == found["status"]["state"] == "succeeded"
+    assert found["step"] == found["steps"]
+    assert found["events"][-1]["type"] == "rl.job.completed"
+    assert any(checkpoint["is_best"] for checkpoint in found["checkpoints"])
+    assert any(command.startswith("rltui show") for command in found["next"])
+
+
+def test_show_tells_cause_and_hint_of_a_failure(rltui, synthetic):
+    out = rltui("show", "failed", "--runs-dir", synthetic).out
+    assert "cause: The task app answered 500" in out
+    assert "to do: " in out
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("rl_", "fits 5 runs"), ("helthy", "healthy"), ("./x", "not a run")]
+)
+def test_a_name_of_no_or_several_runs_is_refused_in_words(rltui, synthetic, name, words):
+    done = rltui("show", name, "--runs-dir", synthetic, "--json")
+    assert done.returncode == 2
+    assert words in done.err
+    assert last_object(done.out)["ok"] is False
+
+
+def test_a_run_of_run_dir_is_found_by_its_job_id(rltui, synthetic, tmp_path):
+    shutil.copytree(synthetic / "healthy-rl_0000000000000000", tmp_path / "runs" / "elsewhere")
+    status = json.loads((tmp_path / "runs" / "elsewhere" / "status.json").read_bytes())
+    found = last_object(rltui("show", status["job_id"], "--json").out)
+    assert found["name"] == "elsewhere"
+
+
+def test_out_writes_the_same_object(rltui, synthetic, tmp_path):
+    done = rltui("show", synthetic / "healthy-rl_0000000000000000", "--json", "--out", "one.json")
+    assert (tmp_path / "one.json").read_text() == done.out
+    refused = rltui("runs", synthetic, "--out", "no/such/folder/x.json")
+    assert refused.returncode == 2
+    assert "cannot write" in refused.err
+
+
+def test_hostile_text_of_a_run_cannot_act_on_the_terminal(rltui, synthetic, tmp_path):
+    run = tmp_path / "runs" / "bad-rl_00000000000000aa"
+    shutil.copytree(synthetic / "failed-rl_0000000000000003", run)
+    status = json.loads((run / "status.json").read_bytes())
+    status["error"]["message"] = "\x1b[2J\x1b]52;c;aGk=\x07 gone \u202e \x9b31m"
+    status["label"] = "\x1b[31m"
+    (run / "status.json").write_text(json.dumps(status))
+    for verb in (["runs"], ["show", "bad"], ["runs", "--json"], ["show", "bad", "--json"]):
+        out = rltui(*verb).out
+        assert not any(char in out for char in "\x1b\x07\x9b\u202e")
+        assert "gone" in out
+
+
+def test_a_closed_pipe_is_no_error(here, synthetic):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rltui", "runs", str(synthetic)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(20) == 0
+
+
+def test_an_ascii_terminal_gets_replacements_not_an_exception(rltui, synthetic):
+    done = rltui("show", synthetic / "healthy-rl_0000000000000000", env={"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0

@@ -1,0 +1,177 @@
+"""Each fault gives one clear message that says what to do, the right exit code, and loses nothing on record."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from tests.e2e.conftest import living
+
+
+def check(run, *, code: int, state: str, says: str) -> dict:
+    assert run.code == code, run.stderr
+    status = run.status
+    assert status["state"] == state
+    assert "Traceback" not in run.stderr
+    assert living(run.run_dir) == []
+    if state == "failed":
+        assert says in f"{status['error']['message']} {status['error']['hint']}"
+        assert says in run.stderr
+        assert run.stdout[-1]["type"] == "error"
+    return status
+
+
+def test_a_task_app_that_is_down(trainer):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    run = trainer.run(f"services.task_url={url}")
+    check(run, code=3, state="failed", says="Start the task app, or correct services.task_url")
+
+
+def test_a_task_app_that_does_not_exist(trainer):
+    check(trainer.run("services.task_url=builtin:nothing"), code=2, state="failed", says="facts")
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [("500", "the first 8 tries all failed"), ("broken", "the first 8 tries"), ("nan", "the first 8 tries")],
+)
+def test_a_task_app_whose_episodes_all_fail(trainer, fault, says):
+    run = trainer.run("rollout.max_retries=0", env={"DIGIT_APP_FAULT": fault})
+    check(run, code=3, state="failed", says=says)
+    index = (run.run_dir / "rollouts/index.jsonl").read_text().splitlines()
+    assert index and all(json.loads(line)["excl"] for line in index)
+
+
+def test_a_task_app_that_hangs(trainer):
+    run = trainer.run("rollout.timeout_s=1", "rollout.max_retries=0", env={"DIGIT_APP_FAULT": "hang"})
+    check(run, code=3, state="failed", says="the first 8 tries all failed")
+
+
+def test_one_failing_try_is_played_again_and_never_becomes_reward_zero(trainer):
+    run = trainer.run(env={"DIGIT_APP_FAULT": "once"})
+    check(run, code=0, state="succeeded", says="")
+    tries = [line["tries"] for line in run.lines("rollouts/text-00000.jsonl") if line["tries"]]
+    assert [play[0]["code"] for play in tries] == ["http_error"]
+
+
+def test_a_task_app_that_dies(trainer):
+    run = trainer.run(env={"DIGIT_APP_FAULT": "exit"})
+    check(run, code=3, state="failed", says="task app")
+
+
+def test_a_model_that_does_not_exist(trainer):
+    check(trainer.run("policy.model_name=/no/such/model"), code=2, state="failed", says="policy.model_name")
+
+
+def test_a_port_that_is_taken(trainer):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        run = trainer.run(f"inference.gateway_port={taken.getsockname()[1]}")
+    check(run, code=2, state="failed", says="inference.gateway_port")
+
+
+def test_values_that_this_version_cannot_carry_out_are_refused_by_name(trainer):
+    run = trainer.run("inference.engine=vllm")
+    check(run, code=2, state="failed", says="inference.engine")
+
+
+def test_a_second_run_on_the_same_folder_is_refused(trainer):
+    process, run_dir = trainer.start()
+    try:
+        wait_for(run_dir, lambda status: status is not None)
+        second = subprocess.run(
+            [*process.args[: process.args.index("--run-dir")], "--run-dir", str(run_dir)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert second.returncode == 2 and str(process.pid) in second.stderr
+    finally:
+        process.send_signal(signal.SIGTERM)
+        trainer.finish(process, run_dir)
+
+
+def test_ctrl_c_ends_cleanly_with_a_checkpoint(trainer):
+    process, run_dir = trainer.start("training.iterations_per_epoch=500")
+    wait_for(run_dir, lambda status: status and status["step"] >= 2)
+    process.send_signal(signal.SIGINT)
+    run = trainer.finish(process, run_dir)
+    status = check(run, code=130, state="cancelled", says="")
+    assert status["end_reason"] == "stopped" and run.stdout[-1]["state"] == "cancelled"
+    assert (run_dir / "checkpoints" / f"step_{status['step']}" / "STABLE").is_file()
+    assert run.lines("events.jsonl")[-1]["type"] == "rl.job.cancelled"
+
+
+def test_a_stop_while_it_starts_ends_at_once(trainer):
+    process, run_dir = trainer.start()
+    wait_for(run_dir, lambda status: status is not None)
+    process.send_signal(signal.SIGTERM)
+    check(trainer.finish(process, run_dir), code=130, state="cancelled", says="")
+
+
+def test_a_killed_coordinator_takes_its_children_along(trainer):
+    process, run_dir = trainer.start("training.iterations_per_epoch=500")
+    wait_for(run_dir, lambda status: status and status["step"] >= 1)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while living(run_dir) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert living(run_dir) == []
+    for line in (run_dir / "metrics.jsonl").read_text().splitlines():
+        json.loads(line)
+
+
+@pytest.mark.parametrize("role", ["learner", "inference"])
+def test_a_child_that_is_killed_ends_the_run_with_its_name(trainer, role):
+    process, run_dir = trainer.start("training.iterations_per_epoch=500")
+    status = wait_for(run_dir, lambda status: status and status["step"] >= 1 and status["children"])
+    pid = next(child["pid"] for child in status["children"] if child["role"] == role)
+    os.kill(pid, signal.SIGKILL)
+    name = {"learner": "learner", "inference": "engine"}[role]
+    check(trainer.finish(process, run_dir), code=3, state="failed", says=name)
+
+
+def test_a_full_disk_fails_with_its_cause_and_keeps_what_is_written(trainer, tmp_path):
+    """A file system of 24 MB: the checkpoint and the weights do not fit, the record so far stays readable."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(disk)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        process, _ = trainer.start()
+        process.kill()
+        process.wait()
+        trainer.folder = disk
+        run = trainer.finish(*trainer.start())
+        assert run.code == 3, run.stderr
+        assert run.status["state"] == "failed" and run.status["error"]["code"] == "disk_full"
+        assert "free some space" in run.stderr and "Traceback" not in run.stderr
+        for line in (run.run_dir / "events.jsonl").read_text().splitlines():
+            json.loads(line)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def wait_for(run_dir, ready, timeout=90):
+    """The status document once `ready(status or None)` holds."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        try:
+            status = json.loads((run_dir / "status.json").read_text())
+        except FileNotFoundError:
+            status = None
+        if ready(status):
+            return status
+        time.sleep(0.1)
+    raise AssertionError(f"not reached in {timeout} s: {status}")

@@ -1,0 +1,71 @@
+"""No child outlives its coordinator, and what a child said last is kept."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from trainer.processes import spawn
+
+PYTHON = sys.executable
+
+
+async def test_output_goes_to_the_sink_and_the_last_lines_are_kept():
+    lines = []
+    child = await spawn("x", [PYTHON, "-c", "print('a'); import sys; sys.exit('b')"], sink=lines.append)
+    assert await child.ended == 1
+    await child.terminate()
+    assert sorted(lines) == [b"a\n", b"b\n"] and sorted(child.tail.split()) == ["a", "b"]
+
+
+async def test_the_first_line_is_the_callers_and_the_rest_goes_to_the_sink():
+    lines = []
+    code = "print('ready', flush=True); print('more', flush=True)"
+    child = await spawn("x", [PYTHON, "-c", code], sink=lines.append, keep_stdout=True)
+    assert await child.first_line(10) == b"ready\n"
+    await child.ended
+    await child.terminate()
+    assert lines == [b"more\n"]
+
+
+async def test_a_child_that_ignores_sigterm_is_killed():
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    child = await spawn("x", [PYTHON, "-c", code], sink=lambda line: None, keep_stdout=True)
+    await child.first_line(10)
+    await child.terminate(grace_s=0.2)
+    assert child.ended.result() == -signal.SIGKILL
+
+
+async def test_a_very_long_line_does_not_stop_the_log():
+    lines = []
+    child = await spawn("x", [PYTHON, "-c", "print('x' * 300_000); print('end')"], sink=lines.append)
+    await child.ended
+    await asyncio.sleep(0)
+    await child.terminate()
+    assert lines[-1] == b"end\n"
+
+
+def test_a_child_dies_with_a_killed_parent():
+    code = (
+        "import asyncio, sys\nfrom trainer.processes import spawn\n"
+        "async def main():\n"
+        "    child = await spawn('x', [sys.executable, '-c', 'import time; time.sleep(60)'], sink=print)\n"
+        "    print(child.pid, flush=True)\n    await asyncio.sleep(60)\nasyncio.run(main())"
+    )
+    parent = subprocess.Popen([PYTHON, "-c", code], stdout=subprocess.PIPE, text=True)
+    pid = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    for _ in range(100):
+        try:
+            with open(f"/proc/{pid}/stat") as stat:
+                if stat.read().rpartition(")")[2].split()[0] == "Z":
+                    break
+        except FileNotFoundError:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(pid, signal.SIGKILL)
+        raise AssertionError("the child is still there")

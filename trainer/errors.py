@@ -1,0 +1,29 @@
+"""How a run fails: one sentence, what to do, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+EXIT_OK, EXIT_CONFIG, EXIT_FAILED, EXIT_INTERRUPTED = 0, 2, 3, 130
+
+
+class RunError(RuntimeError):
+    """A cause that ends a run.
+
+    Args:
+        code: one word of the record, such as task_app_down.
+        message: one sentence: what happened, where.
+        hint: what to do.
+        evidence: proof, such as the end of a log.
+        exit_code: 2 for what config or environment must mend, else 3.
+    """
+
+    def __init__(
+        self, code: str, message: str, hint: str = "", evidence: str = "", exit_code: int = EXIT_FAILED
+    ) -> None:
+        super().__init__(message)
+        self.code, self.message, self.hint = code, message, hint
+        self.evidence, self.exit_code = evidence, exit_code
+
+    def record(self) -> dict[str, str]:
+        """The `error` entry of status.json (WIRE 5.4)."""
+        entry = {"code": self.code, "message": self.message, "hint": self.hint}
+        return {**entry, "evidence": self.evidence[:2000]} if self.evidence else entry

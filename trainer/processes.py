@@ -1,0 +1,124 @@
+"""Child processes of the coordinator: started so that none outlives it, and ended so that none stays behind.
+
+The coordinator leads a process group (its launcher calls setsid). Children stay in that group, ask the kernel for
+SIGTERM when the coordinator dies, and ignore the terminal's Ctrl-C: stopping is the coordinator's decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+PR_SET_PDEATHSIG = 1
+TERM_GRACE_S = 5.0
+TAIL_LINES = 15
+
+
+def die_with_parent() -> None:
+    """Asks Linux to send SIGTERM to this process when the thread that started it ends. Elsewhere does nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _before_exec() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
+
+
+def torch_environment(threads: int) -> dict[str, str]:
+    """Environment of a child that computes with torch on the CPU.
+
+    Learner and engine share the same cores. In the synchronous loop they alternate, so each takes all of them, and an
+    idle OpenMP thread must sleep: with the default active wait it would spin for 200 ms in the other's time.
+    """
+    return {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "KMP_BLOCKTIME": "0",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+    }
+
+
+class Child:
+    """One running child. Its output goes to `sink` line by line; the last lines are kept as evidence of a crash."""
+
+    def __init__(
+        self, role: str, process: asyncio.subprocess.Process, sink: Callable[[bytes], object]
+    ) -> None:
+        self.role, self._process, self._sink = role, process, sink
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._pumps = [asyncio.create_task(self._pump(process.stderr))]
+        self.ended: asyncio.Task[int] = asyncio.create_task(process.wait())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def tail(self) -> str:
+        return "\n".join(self._tail)[-2000:]
+
+    async def first_line(self, timeout_s: float) -> bytes:
+        """The first line of stdout; what follows goes to the log. Empty if the child ended; TimeoutError."""
+        assert self._process.stdout is not None
+        line = await asyncio.wait_for(self._process.stdout.readline(), timeout_s)
+        self.pump_stdout()
+        return line
+
+    def pump_stdout(self) -> None:
+        self._pumps.append(asyncio.create_task(self._pump(self._process.stdout)))
+
+    async def _pump(self, stream: asyncio.StreamReader | None) -> None:
+        while stream is not None:
+            try:
+                line = await stream.readline()
+            except ValueError:  # a line longer than the stream's limit: it was dropped from the buffer
+                line = b"[a line over 64 KiB was left out]\n"
+            if not line:
+                return
+            self._tail.append(line.decode(errors="replace").rstrip())
+            self._sink(line)
+
+    async def terminate(self, grace_s: float = TERM_GRACE_S) -> None:
+        """SIGTERM, then SIGKILL after the grace. Returns when the process is gone; repeatable."""
+        for send in (self._process.terminate, self._process.kill):
+            if self.ended.done():
+                break
+            try:
+                send()
+            except ProcessLookupError:
+                break
+            await asyncio.wait([self.ended], timeout=grace_s)
+        await asyncio.wait(self._pumps, timeout=1.0)
+        for pump in self._pumps:
+            pump.cancel()
+
+
+async def spawn(
+    role: str,
+    argv: Sequence[str],
+    *,
+    sink: Callable[[bytes], object],
+    env: Mapping[str, str] | None = None,
+    keep_stdout: bool = False,
+) -> Child:
+    """Starts `argv`; with `keep_stdout` the caller reads stdout through `first_line`."""
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **(env or {})},
+        preexec_fn=_before_exec,
+    )
+    child = Child(role, process, sink)
+    if not keep_stdout:
+        child.pump_stdout()
+    return child

@@ -1,0 +1,65 @@
+"""Numbers of an iteration's or an evaluation's episodes, under the names of DESIGN 7. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from trainer.rewards.advantages import GroupAdvantages
+from trainer.rollout.episode import TRUNCATED, Episode
+from trainer.rollout.groups import Group, Tally
+
+ALL_GOOD = 1.0 - 1e-6
+
+
+def iteration_metrics(
+    groups: Sequence[Group], advantages: Sequence[GroupAdvantages], tally: Tally
+) -> dict[str, float]:
+    """reward/*, length/*, turns/*, stop/*, error/*, tokens/*: what stands on the last step of an iteration."""
+    episodes = [episode for group in groups for episode in group.members]
+    rewards = np.array([episode.total for episode in episodes], dtype=np.float64)
+    dead = [a.dead for a in advantages]
+    good = [d and a.mean >= ALL_GOOD for d, a in zip(dead, advantages, strict=True)]
+    bad = [d and a.mean <= 1e-6 for d, a in zip(dead, advantages, strict=True)]
+    metrics = {
+        "reward/mean": float(rewards.mean()),
+        "reward/std": float(rewards.std()),
+        "reward/max": float(rewards.max()),
+        "reward/env": float(rewards.mean()),
+        "reward/frac_zero_std": float(np.mean(dead)),
+        "reward/frac_all_good": float(np.mean(good)),
+        "reward/frac_all_bad": float(np.mean(bad)),
+        **episode_metrics(episodes),
+    }
+    metrics |= {f"error/{code}": float(count) for code, count in tally.excluded.items()}
+    counts: Counter[str] = Counter()
+    for episode in episodes:
+        counts.update(episode.token_counts)
+        counts["sampling_forced"] += sum(episode.forced.values())
+    return metrics | {f"tokens/{name}": float(count) for name, count in counts.items()}
+
+
+def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Lengths in sampled tokens, turns, stop reasons as shares."""
+    lengths = np.array([episode.sampled_tokens for episode in episodes], dtype=np.float64)
+    stops = Counter(episode.stop for episode in episodes)
+    return {
+        "length/mean": float(lengths.mean()),
+        "length/max": float(lengths.max()),
+        "length/truncated": sum(stops[reason] for reason in TRUNCATED) / len(episodes),
+        "turns/mean": float(np.mean([len(episode.calls) for episode in episodes])),
+        **{f"stop/{reason}": count / len(episodes) for reason, count in stops.items()},
+    }
+
+
+def evaluation_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """eval/*; excluded episodes are counted and never scored. Without any scored episode there is no reward."""
+    scored = [episode for episode in episodes if episode.total is not None]
+    metrics = {"eval/episodes": float(len(scored)), "eval/excluded": float(len(episodes) - len(scored))}
+    if scored:
+        rewards = np.array([episode.total for episode in scored], dtype=np.float64)
+        metrics |= {"eval/reward_mean": float(rewards.mean()), "eval/reward_std": float(rewards.std())}
+        metrics |= {f"eval/{name}": value for name, value in episode_metrics(scored).items()}
+    return metrics

@@ -1,0 +1,223 @@
+"""Plays one episode to its end: the address, the request, the tries, what the gateway recorded, the reward."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from trainer.inference.gateway import Gateway
+from trainer.inference.ledger import CallPolicy
+from trainer.rewards.outcome import episode_reward
+from trainer.rollout.episode import Assignment, Episode, Exclusion, stop_reason
+from trainer.rollout.trajectories import TokenRecordError, assemble
+from trainer.taskapp.client import TaskAppClient, backoff
+from trainer.taskapp.contracts import rollout_request
+from trainer.taskapp.errors import RolloutFailure
+from trainer.taskapp.parse import check_against_calls
+
+FIRST_TRIES = 8  # a job whose first tries all fail stops (WIRE 1.6)
+LIMITS = frozenset(
+    {"context_length_exceeded", "call_limit"}
+)  # an episode that meets one ends, cut but scored
+
+
+class TaskAppFailing(RuntimeError):
+    """The first tries of the job all failed. The text names the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayRules:
+    """What of the config shapes every play of one split."""
+
+    job_id: str
+    env_name: str
+    env_config: dict[str, Any]
+    policy_name: str
+    policy_config: dict[str, Any]
+    model: str
+    max_turns: int
+    max_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+    repetition_penalty: float
+    stop: tuple[str, ...]
+    data_split: str | None
+    ops: tuple[str, ...]
+    on_done: str
+    timeout_s: float
+    max_retries: int
+    seed: int
+
+
+class Player:
+    """Plays assignments of one split. `limit` is shared with the other split's player."""
+
+    def __init__(
+        self,
+        rules: PlayRules,
+        gateway: Gateway,
+        client: TaskAppClient,
+        limit: asyncio.Semaphore,
+        record: Callable[[Episode], None],
+    ) -> None:
+        self.rules = rules
+        self.running = 0
+        self._gateway, self._client, self._limit, self._record = gateway, client, limit, record
+        self._succeeded = False
+        self._failed_tries = 0
+        self._jitter = random.Random(rules.seed)
+
+    async def play(self, assignment: Assignment) -> Episode:
+        """One episode, tried again under a new id after a retryable failure; its record is written.
+
+        Raises:
+            TaskAppRejected: the app refuses us for good.
+            TaskAppFailing: the first tries of the job all failed.
+        """
+        async with self._limit:
+            self.running += 1
+            try:
+                episode = await self._with_tries(assignment)
+            finally:
+                self.running -= 1
+        self._record(episode)
+        return episode
+
+    async def _with_tries(self, assignment: Assignment) -> Episode:
+        tries: list[dict[str, Any]] = []
+        while True:
+            number = assignment.replay * (self.rules.max_retries + 1) + len(tries)
+            episode, failure = await self._try(assignment, number, tries)
+            if failure is None:
+                self._succeeded = True
+                return episode
+            self._failed_tries += 1
+            if not self._succeeded and self._failed_tries >= FIRST_TRIES:
+                self._record(episode)
+                raise TaskAppFailing(
+                    f"the first {self._failed_tries} tries all failed, the last with {failure}"
+                )
+            if not failure.retryable or len(tries) >= self.rules.max_retries:
+                return episode
+            tries.append(
+                {
+                    "cid": episode.cid,
+                    "code": failure.code,
+                    "t": episode.ended,
+                    "wall": episode.ended - episode.started,
+                }
+            )
+            await asyncio.sleep(backoff(len(tries) - 1, failure.retry_after, self._jitter))
+
+    async def _try(
+        self, assignment: Assignment, number: int, tries: list[dict[str, Any]]
+    ) -> tuple[Episode, RolloutFailure | None]:
+        rules = self.rules
+        cid = correlation_id(rules.job_id, assignment, number)
+        episode = Episode(assignment, cid, list(tries), started=time.time())
+        self._gateway.ledger.open(
+            cid,
+            CallPolicy(
+                split=assignment.split,
+                temperature=rules.temperature,
+                max_tokens=rules.max_tokens,
+                stop=rules.stop,
+                call_limit=4 * rules.max_turns,
+                seed_parts=(
+                    rules.seed,
+                    assignment.iteration,
+                    -1 if assignment.group is None else assignment.group,
+                    assignment.member,
+                    number,
+                ),
+                top_p=rules.top_p,
+                top_k=rules.top_k,
+                repetition_penalty=rules.repetition_penalty,
+            ),
+        )
+        failure: RolloutFailure | None = None
+        try:
+            body = rollout_request(
+                cid=cid,
+                inference_url=self._gateway.chat_url(cid),
+                inference_base_url=self._gateway.base_url(cid),
+                env_name=rules.env_name,
+                env_config=rules.env_config,
+                policy_name=rules.policy_name,
+                policy_config=rules.policy_config,
+                seed=assignment.seed,
+                max_turns=rules.max_turns,
+                split=rules.data_split,
+                model=rules.model,
+                temperature=rules.temperature,
+                top_p=rules.top_p,
+                max_tokens=rules.max_tokens,
+                stop=rules.stop,
+                ops=rules.ops,
+                on_done=rules.on_done,
+                timeout_s=rules.timeout_s,
+                job_id=rules.job_id,
+                judge_on=False,
+            )
+            episode.parsed = await self._client.rollout(body)
+        except RolloutFailure as error:
+            failure = error
+        finally:
+            record = self._gateway.ledger.close(cid)
+        episode.ended = time.time()
+        episode.calls = record.calls
+        episode.forced = record.forced
+        if failure is None:
+            failure = self._settle(episode, record.errors)
+        if failure is not None:
+            episode.exclusion = Exclusion(failure.code, failure.detail, failure.evidence)
+        episode.stop = stop_reason(
+            episode.calls,
+            [error.code for error in record.errors],
+            episode.parsed,
+            exclusion=failure.code if failure else None,
+            max_turns=rules.max_turns,
+        )
+        return episode, failure
+
+    def _settle(self, episode: Episode, errors: list[Any]) -> RolloutFailure | None:
+        """Checks what the app answered against what the gateway recorded, and scores it."""
+        assert episode.parsed is not None
+        for error in errors:
+            if error.code == "engine_error":
+                return RolloutFailure("engine_error", {"cause": error.message}, error.message)
+        try:
+            check_against_calls(
+                episode.parsed,
+                calls=len(episode.calls),
+                failed=[(error.call, error.status) for error in errors if error.code not in LIMITS],
+                max_turns=self.rules.max_turns,
+            )
+        except RolloutFailure as failure:
+            return failure
+        if episode.calls[-1].finish_reason in ("abort", "error"):
+            return RolloutFailure("call_aborted")
+        try:
+            assembly = assemble(episode.calls)
+        except TokenRecordError as error:
+            return RolloutFailure(
+                error.code, {"what": error.what, "at": error.at}, str(error), retryable=False
+            )
+        episode.branches = assembly.branches
+        episode.token_counts = assembly.counts
+        episode.reward = episode_reward(
+            episode.parsed.outcome, episode.parsed.outcome_path, list(episode.parsed.event_rewards)
+        )
+        return None
+
+
+def correlation_id(job_id: str, assignment: Assignment, number: int) -> str:
+    """JOB-ITER-GROUP-MEMBER-TRY-RANDOM with 96 random bits: knowing it is the permission to call (WIRE 2.1)."""
+    group = "e" if assignment.group is None else assignment.group
+    return f"{job_id}-{assignment.iteration}-{group}-{assignment.member}-{number}-{secrets.token_urlsafe(12)}"

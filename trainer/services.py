@@ -1,0 +1,217 @@
+"""The processes of a run: task app, gateway, engine and learner, started together and always ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from trainer.config import RunConfig
+from trainer.errors import EXIT_CONFIG, RunError
+from trainer.inference.engine import Engine, EngineError
+from trainer.inference.gateway import Gateway, GatewayError
+from trainer.inference.local import LocalEngine
+from trainer.learner.client import LearnerError, LearnerProcess
+from trainer.learner.protocol import LearnerInfo, LearnerSettings
+from trainer.models import ModelNotFound, ResolvedModel, needs_conversion, resolve_model
+from trainer.processes import Child, spawn
+from trainer.rundir import RunWriter
+from trainer.rundir.logs import LogFile, known_secrets
+from trainer.taskapp.client import TaskAppClient
+from trainer.taskapp.errors import TaskAppError
+
+KEY = "ENVIRONMENT_API_KEY"
+TASK_APP_START_S = 60.0
+
+
+class Services:
+    """What a run talks to. Leaving it ends every process, in whatever state the start was left."""
+
+    engine: Engine
+    gateway: Gateway
+    client: TaskAppClient
+    learner: LearnerProcess
+    learner_info: LearnerInfo
+    model: ResolvedModel
+    task_app_url: str
+    seed_count: int | None  # what the task app says of its training split
+
+    def __init__(self, config: RunConfig, writer: RunWriter) -> None:
+        self._config, self._paths, self._attempt = config, writer.paths, writer.attempt
+        self._stack = AsyncExitStack()
+        self._threads = os.cpu_count() or 1
+        self._pids: list[tuple[str, Callable[[], int | None]]] = []
+        self.task_app: Child | None = None
+
+    async def __aenter__(self) -> Services:
+        await self._stack.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    async def resolve_model(self) -> ResolvedModel:
+        """The folder of policy.model_name. A model of ours is converted by a child, which a stop can end."""
+        name = self._config.policy.model_name or ""
+        try:
+            if needs_conversion(name):
+                child = await spawn(
+                    "model", [sys.executable, "-m", "trainer.models", name], sink=self.log("model")
+                )
+                self._stack.push_async_callback(child.terminate)
+                self._pids.append(("model", lambda: None if child.ended.done() else child.pid))
+                if await asyncio.shield(child.ended):
+                    raise ModelNotFound(f"{name} could not be converted: {child.tail.strip()}")
+            self.model = await asyncio.to_thread(resolve_model, name)
+        except ModelNotFound as error:
+            raise RunError("model_not_found", str(error), exit_code=EXIT_CONFIG) from None
+        return self.model
+
+    async def start_engine_and_learner(self, config: RunConfig, settings: LearnerSettings) -> None:
+        """Both loads side by side. `config` is the config as the model's limits have completed it."""
+        starts = [
+            asyncio.ensure_future(c) for c in (self._start_engine(config), self._start_learner(settings))
+        ]
+        try:
+            await asyncio.gather(*starts)
+        finally:
+            for start in starts:
+                start.cancel()
+            await asyncio.wait(starts)
+
+    def children(self) -> list[tuple[str, int]]:
+        """Role and pid of each process that was started."""
+        return [(role, pid) for role, get in self._pids if (pid := get()) is not None]
+
+    def log(self, name: str) -> Callable[[bytes], object]:
+        """Where a child's output goes: masked, rotated, closed with the services."""
+        log = LogFile(self._paths.log(name), attempt=self._attempt, secrets=known_secrets(os.environ))
+        self._stack.callback(log.close)
+        return log.write
+
+    async def start_task_app(self) -> None:
+        """Serves the task app where it is ours, and passes the health gate. Raises RunError."""
+        config = self._config
+        url = config.services.task_url
+        if url.startswith(("http://", "https://")):
+            key = os.environ.get(KEY) or None
+        else:
+            key = secrets.token_urlsafe(32)
+            url = await self._serve_task_app(url, key)
+        self.task_app_url = url
+        aliases = tuple(a for a in os.environ.get(f"{KEY}_ALIASES", "").split(",") if a)
+        self.client = TaskAppClient(
+            url,
+            api_key=key,
+            aliases=aliases,
+            timeout_s=config.rollout.timeout_s,
+            max_connections=config.rollout.max_concurrent_rollouts,
+        )
+        self._stack.push_async_callback(self.client.close)
+        try:
+            taskset = await self.client.health_gate()
+        except TaskAppError as error:
+            raise RunError("task_app_down", error.message, error.hint) from None
+        sizes = taskset.sizes or {}
+        self.seed_count = sizes.get(config.data.split or taskset.default_split or "train")
+
+    async def _serve_task_app(self, spec: str, key: str) -> str:
+        child = await spawn(
+            "taskapp",
+            [sys.executable, "-m", "trainer.taskapp", "serve", spec, "--host", "127.0.0.1", "--port", "0"],
+            sink=self.log("taskapp"),
+            env={KEY: key},
+            keep_stdout=True,
+        )
+        self._stack.push_async_callback(child.terminate)
+        self.task_app = child
+        self._pids.append(("taskapp", lambda: child.pid))
+        try:
+            line = await child.first_line(TASK_APP_START_S)
+            ready = json.loads(line)
+        except TimeoutError:
+            raise RunError(
+                "task_app_down",
+                f"the task app {spec} did not start within {TASK_APP_START_S:g} s",
+                "see logs/taskapp.log",
+                child.tail,
+            ) from None
+        except ValueError:
+            raise RunError(
+                "task_app_down",
+                f"the task app {spec} ended while starting",
+                "see logs/taskapp.log",
+                child.tail,
+            ) from None
+        if ready.get("type") != "ready":
+            raise RunError(
+                "task_app_down",
+                ready.get("message", f"the task app {spec} did not start"),
+                ready.get("hint", "see logs/taskapp.log"),
+                exit_code=EXIT_CONFIG,
+            )
+        return ready["url"]
+
+    async def _start_engine(self, config: RunConfig) -> None:
+        engine = LocalEngine(
+            self.model,
+            dtype=config.training.dtype,
+            max_model_len=config.vllm.max_model_len,
+            max_num_seqs=config.vllm.max_num_seqs,
+            startup_timeout_s=config.inference.startup_timeout_s,
+            threads=self._threads,
+            sink=self.log("inference-0"),
+        )
+        self._stack.push_async_callback(engine.stop)
+        self.engine = engine
+        self._pids.append(("inference", lambda: engine.pid))
+        self.gateway = Gateway(
+            engine,
+            config.inference.gateway_host,
+            config.inference.gateway_port,
+            public_url=config.inference.public_url,
+        )
+        self._stack.push_async_callback(self.gateway.stop)
+        try:
+            await self.gateway.start()  # first, so that a taken port is known before any model is loaded
+            await engine.start()
+        except GatewayError as error:
+            raise RunError("gateway_port", str(error), exit_code=EXIT_CONFIG) from None
+        except EngineError as error:
+            raise RunError("engine_down", str(error), "see logs/inference-0.log") from None
+
+    async def _start_learner(self, settings: LearnerSettings) -> None:
+        learner = LearnerProcess(settings, threads=self._threads, sink=self.log("learner-0"))
+        self._stack.push_async_callback(learner.stop)
+        self.learner = learner
+        self._pids.append(("learner", lambda: learner.child.pid if learner.child else None))
+        try:
+            self.learner_info = await learner.start(self._config.inference.startup_timeout_s)
+        except LearnerError as error:
+            raise RunError("learner_down", str(error), error.hint, error.evidence) from None
+
+    async def watch(self) -> None:
+        """Returns never; raises RunError when a process of the run ends."""
+        assert self.learner.child is not None
+        ends: dict[asyncio.Future[object], str] = {
+            asyncio.ensure_future(asyncio.shield(self.learner.child.ended)): "learner",
+            asyncio.ensure_future(asyncio.shield(self.engine.ended)): "engine",
+        }
+        if self.task_app is not None:
+            ends[asyncio.ensure_future(asyncio.shield(self.task_app.ended))] = "task app"
+        done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        name = ends[done.pop()]
+        log = {"learner": "learner-0", "engine": "inference-0", "task app": "taskapp"}[name]
+        tail = {
+            "learner": self.learner.child.tail,
+            "engine": getattr(self.engine, "tail", ""),
+            "task app": self.task_app.tail if self.task_app else "",
+        }[name]
+        code = {"learner": "learner_down", "engine": "engine_down", "task app": "task_app_down"}[name]
+        raise RunError(
+            code, f"the {name} process ended while the run was going on", f"see logs/{log}.log", tail
+        )

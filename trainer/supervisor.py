@@ -1,0 +1,92 @@
+"""What goes on beside the pipeline: the heartbeat, requests from viewers, and samples of the machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+
+import psutil
+
+from trainer.recorder import Recorder, resident_bytes
+from trainer.rundir.control import ControlBox
+from trainer.rundir.process import start_time_of
+from trainer.rundir.status import Child
+
+BEAT_S, CONTROL_S, SYSTEM_S = 2.0, 0.5, 10.0
+
+
+class Supervisor:
+    """Runs until cancelled. `peak_rss_bytes` is the peak of the memory of all our processes together."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        children: Callable[[], Sequence[tuple[str, int]]],
+        ask: Callable[[str], None],
+    ) -> None:
+        self._recorder, self._children, self._ask = recorder, children, ask
+        self._box = ControlBox(recorder.writer.paths.root, attempt_started_at=recorder.started)
+        self.peak_rss_bytes = 0
+
+    async def run(self) -> None:
+        next_beat = next_sync = 0.0
+        next_system = time.monotonic() + SYSTEM_S
+        psutil.cpu_percent()  # the first call only sets the mark that the next one measures from
+        while True:
+            now = time.monotonic()
+            self._take_requests()
+            children = self._children()
+            rss = resident_bytes([os.getpid(), *(pid for _, pid in children)])
+            self.peak_rss_bytes = max(self.peak_rss_bytes, rss)
+            if now >= next_sync:
+                self._recorder.writer.sync()
+                next_sync = now + 1.0
+            if now >= next_beat:
+                self._recorder.beat(child_records(children))
+                next_beat = now + BEAT_S
+            if now >= next_system:
+                self._sample(rss)
+                next_system = now + SYSTEM_S
+            await asyncio.sleep(CONTROL_S)
+
+    def _take_requests(self) -> None:
+        for request in self._box.take():
+            about = {"control_id": request.control_id, "action": request.action}
+            reason = request.refusal
+            if reason is None and request.action not in ("stop", "kill"):
+                reason = "no_such_action"
+            if reason is not None:
+                text = f"{request.action or 'a request'} was refused: {reason}"
+                self._recorder.event("rl.control.refused", text, **about, reason=reason)
+            else:
+                self._recorder.event(
+                    "rl.control.accepted", f"{request.action} was asked", **about, by=request.by
+                )
+                self._ask(request.action)
+                self._recorder.event("rl.control.done", f"{request.action} is under way", **about)
+            self._box.finish(request)
+
+    def _sample(self, rss: int) -> None:
+        recorder = self._recorder
+        recorder.metrics(
+            {
+                "system/cpu": psutil.cpu_percent() / 100.0,
+                "system/rss": float(rss),
+                "system/disk_free_gib": shutil.disk_usage(recorder.writer.paths.root).free / 2**30,
+            },
+            iteration=recorder.iteration,
+        )
+
+
+def child_records(children: Sequence[tuple[str, int]]) -> list[Child]:
+    """Role and identity of each child that runs, for status.json."""
+    records = []
+    for role, pid in children:
+        started = start_time_of(pid)
+        if started is not None:
+            log = "taskapp" if role == "taskapp" else f"{role}-0"
+            records.append(Child(role=role, pid=pid, start_time=started, log=f"logs/{log}.log"))
+    return records
