@@ -30,9 +30,7 @@ PACKAGES = (
     "starlette",
 )
 FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
-READ_NAMES = re.compile(
-    r"^(RLTUI_|TASK_APP_URL$|ENVIRONMENT_API_KEY|SYNTH_API_KEY$|CUDA_VISIBLE_DEVICES$|HF_|OMP_)"
-)
+READ_NAMES = re.compile(r"^(RLTUI_|TASK_APP_URL$|ENVIRONMENT_API_KEY|SYNTH_API_KEY$|CUDA_VISIBLE_DEVICES$|HF_|OMP_)")
 _SECRET_ARGUMENT = re.compile(r"(key|token|secret|password)[^=]*=", re.IGNORECASE)
 
 

@@ -100,13 +100,11 @@ class Pipeline:
         except TaskAppRejected as error:
             raise RunError("task_app_rejected", error.message, error.hint, error.evidence) from None
         except TaskAppFailing as error:
-            raise RunError(
-                "task_app_failing", str(error), "try it with one episode; see logs/taskapp.log"
-            ) from None
+            raise RunError("task_app_failing", str(error), "try it with one episode; see logs/taskapp.log") from None
         except TooManyExcluded as error:
             raise RunError("too_many_excluded", str(error), "mend the cause, or raise that key") from None
         except LearnerError as error:
-            raise RunError("learner_failed", str(error), error.hint, error.evidence) from None
+            raise RunError(error.code, str(error), error.hint, error.evidence) from None
         except (EngineError, WeightSyncError) as error:
             raise RunError("engine_failed", str(error), "see logs/inference-0.log") from None
 
@@ -180,9 +178,7 @@ class Pipeline:
         recorder.metrics(values, iteration=iteration, eval_step=recorder.weight_updates)
         reward = values.get("eval/reward_mean")
         if reward is None:
-            recorder.warn(
-                "evaluation_empty", f"no episode of the evaluation at iteration {iteration} has a reward"
-            )
+            recorder.warn("evaluation_empty", f"no episode of the evaluation at iteration {iteration} has a reward")
         else:
             is_best = reward > max(self.evaluations.means.values(), default=-np.inf)
             self.evaluations.means[iteration] = reward
@@ -205,9 +201,7 @@ class Pipeline:
         """The m optimizer updates of an iteration, each recorded, each followed by a sync where one is due."""
         recorder, training = self._recorder, self._config.training
         advantages = {
-            group.index: group_advantages(
-                [m.reward.total for m in group.members if m.reward], training.advantage_std
-            )
+            group.index: group_advantages([m.reward.total for m in group.members if m.reward], training.advantage_std)
             for group in groups
         }
         for group in groups:
@@ -248,8 +242,7 @@ class Pipeline:
                 "rollouter/idle_ratio": 1.0 - (collecting if first else 0.0) / seconds,
                 "off_policy/mean": 0.0,
                 "off_policy/max": 0.0,
-                "throughput/train_tokens_per_sec": sum(len(s.ids) // 4 for s in sequences)
-                / max(learning, 1e-9),
+                "throughput/train_tokens_per_sec": sum(len(s.ids) // 4 for s in sequences) / max(learning, 1e-9),
             }
             if last:
                 values |= iteration_metrics(groups, list(advantages.values()), tally)
@@ -267,9 +260,7 @@ class Pipeline:
     ) -> None:
         rewards = np.array([member.total for group in groups for member in group.members], dtype=np.float64)
         self._last_reward = float(rewards.mean())
-        self._recorder.status(
-            iteration=iteration, epoch=self._recorder.epoch(iteration), pipeline={"learner": "idle"}
-        )
+        self._recorder.status(iteration=iteration, epoch=self._recorder.epoch(iteration), pipeline={"learner": "idle"})
         self._recorder.event(
             "rl.iteration.complete",
             f"iteration {iteration}: reward {rewards.mean():.3f}",
@@ -282,9 +273,7 @@ class Pipeline:
             groups_dropped=tally.dropped_groups,
         )
 
-    def _sequences(
-        self, members: Sequence[Episode], advantages: dict[int, GroupAdvantages]
-    ) -> list[TrainSequence]:
+    def _sequences(self, members: Sequence[Episode], advantages: dict[int, GroupAdvantages]) -> list[TrainSequence]:
         """What carries gradient in one update; what is left out after advantages is recorded with its reason."""
         sequences: list[TrainSequence] = []
         for episode in members:

@@ -49,9 +49,7 @@ def torch_environment(threads: int) -> dict[str, str]:
 class Child:
     """One running child. Its output goes to `sink` line by line; the last lines are kept as evidence of a crash."""
 
-    def __init__(
-        self, role: str, process: asyncio.subprocess.Process, sink: Callable[[bytes], object]
-    ) -> None:
+    def __init__(self, role: str, process: asyncio.subprocess.Process, sink: Callable[[bytes], object]) -> None:
         self.role, self._process, self._sink = role, process, sink
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._pumps = [asyncio.create_task(self._pump(process.stderr))]

@@ -103,9 +103,7 @@ class Recorder:
         """Records a play and gives it its row."""
         assignment = episode.assignment
         step = self.step if assignment.split == "eval" else assignment.iteration * self._derived["m"]
-        record = episode_record(
-            episode, step=step, temperature=rules.temperature, max_tokens=rules.max_tokens
-        )
+        record = episode_record(episode, step=step, temperature=rules.temperature, max_tokens=rules.max_tokens)
         episode.n = self._write(self.writer.episode, record)
         self.sampled_tokens += episode.sampled_tokens
         if episode.exclusion is not None:
@@ -137,9 +135,7 @@ class Recorder:
             excl = "zero_variance" if advantages.dead else None
             self._update(member, "group", adv=None if advantages.dead else float(advantage), excl=excl)
 
-    def _group(
-        self, group: Group, advantages: GroupAdvantages | None, dropped: dict[str, Any] | None
-    ) -> None:
+    def _group(self, group: Group, advantages: GroupAdvantages | None, dropped: dict[str, Any] | None) -> None:
         iteration = group.members[0].assignment.iteration
         record = GroupRecord(
             step=iteration * self._derived["m"],

@@ -22,7 +22,7 @@ from trainer.learner.protocol import LearnerSettings
 from trainer.models import ResolvedModel
 from trainer.pipeline import Pipeline
 from trainer.recorder import Recorder
-from trainer.rollout.player import Player, PlayRules
+from trainer.rollout.player import FirstTries, Player, PlayRules
 from trainer.rollout.seeds import SeedCursor
 from trainer.rundir import DiskFull, RunLock, RunLocked, RunWriter
 from trainer.rundir.disk import replace_file
@@ -36,15 +36,11 @@ MICRO_BATCH_TOKENS = 4096  # where training.micro_batch_tokens is not given
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", type=Path, help="the run's TOML file")
-    parser.add_argument(
-        "--run-dir", type=Path, required=True, help="folder of this run; made if it is not there"
-    )
+    parser.add_argument("--run-dir", type=Path, required=True, help="folder of this run; made if it is not there")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="sets")
     parser.add_argument("--job-id", default=None, help="default: a new one")
     parser.add_argument("--allow-unknown", action="store_true", help="unknown config keys are warnings")
-    parser.add_argument(
-        "--take-over", action="store_true", help="replace the lock of a silent run of another host"
-    )
+    parser.add_argument("--take-over", action="store_true", help="replace the lock of a silent run of another host")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -124,9 +120,7 @@ class Attempt:
                 },
             )
             supported.check(self._config)
-            recorder.event(
-                "rl.job.started", "the run starts", phase="starting", label=self._config.policy.label
-            )
+            recorder.event("rl.job.started", "the run starts", phase="starting", label=self._config.policy.label)
             for warning in self._loaded.warnings:
                 recorder.warn(warning.code, f"{warning.key}: {warning.why}")
             for text in supported.without_effect(self._config):
@@ -162,9 +156,7 @@ class Attempt:
         """Task app and model first: each can be wrong in a second, and the loads that follow take many."""
         self._recorder.phase("starting", waiting=_waiting("task_app", "the task app's health"))
         await services.start_task_app()
-        self._recorder.phase(
-            "starting", waiting=_waiting("engine", f"the model {self._config.policy.model_name}")
-        )
+        self._recorder.phase("starting", waiting=_waiting("engine", f"the model {self._config.policy.model_name}"))
         model = await services.resolve_model()
         try:
             self._loaded = self._loaded.for_model(model.context_limit)
@@ -208,7 +200,7 @@ class Attempt:
         for note in services.client.notes:
             recorder.warn("task_app", note)
         evaluation = config.evaluation
-        limit = asyncio.Semaphore(config.rollout.max_concurrent_rollouts)
+        limit, first_tries = asyncio.Semaphore(config.rollout.max_concurrent_rollouts), FirstTries()
 
         def player(rules: PlayRules) -> Player:
             return Player(
@@ -216,6 +208,7 @@ class Attempt:
                 services.gateway,
                 services.client,
                 limit,
+                first_tries,
                 lambda episode: recorder.episode(episode, rules),
             )
 
@@ -303,18 +296,12 @@ class Attempt:
         results = self._results(state)
         with suppress(RunError, OSError):
             if error is not None:
-                recorder.event(
-                    "rl.train.failed", error.message, level="error", code=error.code, hint=error.hint
-                )
-                recorder.event(
-                    "rl.job.failed", error.message, level="error", code=error.code, hint=error.hint
-                )
+                recorder.event("rl.train.failed", error.message, level="error", code=error.code, hint=error.hint)
+                recorder.event("rl.job.failed", error.message, level="error", code=error.code, hint=error.hint)
             elif state == "cancelled":
                 recorder.event("rl.job.cancelled", f"the run was {reason}", verb=reason)
             else:
-                recorder.event(
-                    "rl.train.completed", "training is complete", final_reward=results["final_reward"]
-                )
+                recorder.event("rl.train.completed", "training is complete", final_reward=results["final_reward"])
                 recorder.event("rl.job.completed", "the run succeeded", final_reward=results["final_reward"])
         with suppress(RunError, OSError):
             recorder.status(
@@ -349,9 +336,7 @@ class Attempt:
             "wall_s": time.time() - recorder.started,
             "tokens": recorder.sampled_tokens,
             "samples_per_sec": clock.episodes / clock.total if clock and clock.total else None,
-            "gen_tokens_per_sec": clock.sampled_tokens / clock.collecting
-            if clock and clock.collecting
-            else None,
+            "gen_tokens_per_sec": clock.sampled_tokens / clock.collecting if clock and clock.collecting else None,
             "peak_rss_mb": round(self._supervisor.peak_rss_bytes / 2**20) if self._supervisor else None,
         }
 
@@ -398,9 +383,7 @@ def _no_folder(run_dir: Path, error: OSError) -> int:
     message = f"the run folder {run_dir} cannot be written: {error.strerror or error}"
     hint = "free some space" if full else "choose another folder with --run-dir"
     print(f"{message}; {hint}", file=sys.stderr)
-    return tell(
-        "error", code=code, message=message, hint=hint, exit_code=EXIT_FAILED if full else EXIT_CONFIG
-    )
+    return tell("error", code=code, message=message, hint=hint, exit_code=EXIT_FAILED if full else EXIT_CONFIG)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

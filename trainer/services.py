@@ -59,9 +59,7 @@ class Services:
         name = self._config.policy.model_name or ""
         try:
             if needs_conversion(name):
-                child = await spawn(
-                    "model", [sys.executable, "-m", "trainer.models", name], sink=self.log("model")
-                )
+                child = await spawn("model", [sys.executable, "-m", "trainer.models", name], sink=self.log("model"))
                 self._stack.push_async_callback(child.terminate)
                 self._pids.append(("model", lambda: None if child.ended.done() else child.pid))
                 if await asyncio.shield(child.ended):
@@ -73,9 +71,7 @@ class Services:
 
     async def start_engine_and_learner(self, config: RunConfig, settings: LearnerSettings) -> None:
         """Both loads side by side. `config` is the config as the model's limits have completed it."""
-        starts = [
-            asyncio.ensure_future(c) for c in (self._start_engine(config), self._start_learner(settings))
-        ]
+        starts = [asyncio.ensure_future(c) for c in (self._start_engine(config), self._start_learner(settings))]
         try:
             await asyncio.gather(*starts)
         finally:
@@ -212,6 +208,4 @@ class Services:
             "task app": self.task_app.tail if self.task_app else "",
         }[name]
         code = {"learner": "learner_down", "engine": "engine_down", "task app": "task_app_down"}[name]
-        raise RunError(
-            code, f"the {name} process ended while the run was going on", f"see logs/{log}.log", tail
-        )
+        raise RunError(code, f"the {name} process ended while the run was going on", f"see logs/{log}.log", tail)

@@ -62,9 +62,7 @@ class Supervisor:
                 text = f"{request.action or 'a request'} was refused: {reason}"
                 self._recorder.event("rl.control.refused", text, **about, reason=reason)
             else:
-                self._recorder.event(
-                    "rl.control.accepted", f"{request.action} was asked", **about, by=request.by
-                )
+                self._recorder.event("rl.control.accepted", f"{request.action} was asked", **about, by=request.by)
                 self._ask(request.action)
                 self._recorder.event("rl.control.done", f"{request.action} is under way", **about)
             self._box.finish(request)

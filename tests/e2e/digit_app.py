@@ -3,8 +3,6 @@
 import asyncio
 import os
 
-from starlette.responses import Response
-
 from trainer.taskapp.llm import ChatClient
 from trainer.taskapp.server import TaskAppConfig, refuse
 
@@ -34,8 +32,6 @@ def build_config() -> TaskAppConfig:
         digit = str(request.env.seed % 10)
         messages = [{"role": "user", "content": digit}]
         completion = await client.complete(request.policy.config, messages)
-        if FAULT == "broken":
-            return Response(b'{"metrics": {"outcome_reward": ', media_type="application/json")
         reward = closeness(completion.text, digit)
         if FAULT == "nan":
             return {"metrics": {"outcome_reward": "NaN", "num_steps": 1}}

@@ -20,7 +20,7 @@ def finished(tmp_path_factory):
 
 
 def test_it_says_that_it_is_ready_and_how_it_ended(finished):
-    assert [line["type"] for line in finished.stdout][0] == "ready"
+    assert finished.stdout[0]["type"] == "ready"
     assert finished.stdout[-1]["type"] == "result" and finished.stdout[-1]["state"] == "succeeded"
 
 
@@ -95,9 +95,7 @@ def test_the_checkpoint_is_a_stock_model_that_differs_from_its_start(finished):
 
 
 def test_the_config_is_kept_to_the_byte_and_no_secret_is_written(finished):
-    assert (finished.run_dir / "config.toml").read_bytes() == (
-        finished.run_dir.parent / "run.toml"
-    ).read_bytes()
+    assert (finished.run_dir / "config.toml").read_bytes() == (finished.run_dir.parent / "run.toml").read_bytes()
     for path in finished.run_dir.rglob("*"):
         assert path.is_dir() or path.stat().st_mode & 0o077 == 0, path
 

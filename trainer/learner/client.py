@@ -18,11 +18,11 @@ from trainer.processes import Child, spawn, torch_environment
 
 
 class LearnerError(RuntimeError):
-    """The learner failed. `hint` says what to do, `evidence` is the end of its log."""
+    """The learner failed. `code` is a word of the record, `hint` says what to do, `evidence` is the end of its log."""
 
-    def __init__(self, message: str, hint: str = "", evidence: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", evidence: str = "", code: str = "learner_failed") -> None:
         super().__init__(message)
-        self.hint, self.evidence = hint, evidence
+        self.hint, self.evidence, self.code = hint, evidence, code
 
 
 class SyncResult(msgspec.Struct):
@@ -34,9 +34,7 @@ class SyncResult(msgspec.Struct):
 class LearnerProcess:
     """One learner process behind a Unix socket in a folder that only this user can enter."""
 
-    def __init__(
-        self, settings: protocol.LearnerSettings, *, threads: int, sink: Callable[[bytes], object]
-    ) -> None:
+    def __init__(self, settings: protocol.LearnerSettings, *, threads: int, sink: Callable[[bytes], object]) -> None:
         self._settings, self._threads, self._sink = settings, threads, sink
         self._folder: str | None = None
         self._waiting: dict[int, asyncio.Future[frames.Frame]] = {}
@@ -65,9 +63,7 @@ class LearnerProcess:
                 sink=self._sink,
                 env=torch_environment(self._threads),
             )
-            await asyncio.wait(
-                [connected, self.child.ended], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait([connected, self.child.ended], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not connected.done():
                 raise self._lost("did not start")
             self._channel = connected.result()
@@ -131,9 +127,7 @@ class LearnerProcess:
         finally:
             self._waiting.pop(self._next_id, None)
         if reply["type"] == "error":
-            raise LearnerError(
-                reply.get("message", "the learner failed"), reply.get("hint", ""), self.child.tail
-            )
+            raise LearnerError(reply.get("message", "the learner failed"), reply.get("hint", ""), self.child.tail)
         return reply
 
     async def _read(self) -> None:
@@ -153,7 +147,5 @@ class LearnerProcess:
         how = "" if code is None else f" (exit {code})" if code >= 0 else f" (killed by signal {-code})"
         hint = "see logs/learner-0.log"
         if code == -9:
-            hint = (
-                "if the machine ran out of memory, lower training.micro_batch_tokens; see logs/learner-0.log"
-            )
+            hint = "if the machine ran out of memory, lower training.micro_batch_tokens; see logs/learner-0.log"
         return LearnerError(f"the learner process {what}{how}", hint, self.child.tail if self.child else "")

@@ -14,9 +14,7 @@ from trainer.rollout.groups import Group, Tally
 ALL_GOOD = 1.0 - 1e-6
 
 
-def iteration_metrics(
-    groups: Sequence[Group], advantages: Sequence[GroupAdvantages], tally: Tally
-) -> dict[str, float]:
+def iteration_metrics(groups: Sequence[Group], advantages: Sequence[GroupAdvantages], tally: Tally) -> dict[str, float]:
     """reward/*, length/*, turns/*, stop/*, error/*, tokens/*: what stands on the last step of an iteration."""
     episodes = [episode for group in groups for episode in group.members]
     rewards = np.array([episode.total for episode in episodes], dtype=np.float64)

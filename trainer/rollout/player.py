@@ -21,9 +21,24 @@ from trainer.taskapp.errors import RolloutFailure
 from trainer.taskapp.parse import check_against_calls
 
 FIRST_TRIES = 8  # a job whose first tries all fail stops (WIRE 1.6)
-LIMITS = frozenset(
-    {"context_length_exceeded", "call_limit"}
-)  # an episode that meets one ends, cut but scored
+LIMITS = frozenset({"context_length_exceeded", "call_limit"})  # an episode that meets one ends, cut but scored
+
+
+class FirstTries:
+    """Watches the first tries of a job, over all its players: when none of them succeeds, none ever will."""
+
+    def __init__(self) -> None:
+        self._succeeded = False
+        self._failed = 0
+
+    def succeed(self) -> None:
+        self._succeeded = True
+
+    def fail(self, failure: RolloutFailure) -> None:
+        """Raises TaskAppFailing at the eighth failure without a success."""
+        self._failed += 1
+        if not self._succeeded and self._failed >= FIRST_TRIES:
+            raise TaskAppFailing(f"the first {self._failed} tries all failed, the last because {failure}")
 
 
 class TaskAppFailing(RuntimeError):
@@ -64,13 +79,13 @@ class Player:
         gateway: Gateway,
         client: TaskAppClient,
         limit: asyncio.Semaphore,
+        first_tries: FirstTries,
         record: Callable[[Episode], None],
     ) -> None:
         self.rules = rules
         self.running = 0
         self._gateway, self._client, self._limit, self._record = gateway, client, limit, record
-        self._succeeded = False
-        self._failed_tries = 0
+        self._first_tries = first_tries
         self._jitter = random.Random(rules.seed)
 
     async def play(self, assignment: Assignment) -> Episode:
@@ -95,14 +110,13 @@ class Player:
             number = assignment.replay * (self.rules.max_retries + 1) + len(tries)
             episode, failure = await self._try(assignment, number, tries)
             if failure is None:
-                self._succeeded = True
+                self._first_tries.succeed()
                 return episode
-            self._failed_tries += 1
-            if not self._succeeded and self._failed_tries >= FIRST_TRIES:
+            try:
+                self._first_tries.fail(failure)
+            except TaskAppFailing:
                 self._record(episode)
-                raise TaskAppFailing(
-                    f"the first {self._failed_tries} tries all failed, the last with {failure}"
-                )
+                raise
             if not failure.retryable or len(tries) >= self.rules.max_retries:
                 return episode
             tries.append(
@@ -206,9 +220,7 @@ class Player:
         try:
             assembly = assemble(episode.calls)
         except TokenRecordError as error:
-            return RolloutFailure(
-                error.code, {"what": error.what, "at": error.at}, str(error), retryable=False
-            )
+            return RolloutFailure(error.code, {"what": error.what, "at": error.at}, str(error), retryable=False)
         episode.branches = assembly.branches
         episode.token_counts = assembly.counts
         episode.reward = episode_reward(

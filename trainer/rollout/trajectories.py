@@ -60,9 +60,7 @@ def assemble(calls: Sequence[Call]) -> Assembly:
             continue
         link = links[i]
         goes_on = (
-            link is not None
-            and link.parent in branch_of
-            and branches[branch_of[link.parent]].calls[-1] == link.parent
+            link is not None and link.parent in branch_of and branches[branch_of[link.parent]].calls[-1] == link.parent
         )
         if goes_on and link is not None:
             branch_of[i] = branch_of[link.parent]
@@ -163,9 +161,7 @@ def _orphans(calls: Sequence[Call], links: Sequence[_Link | None]) -> set[int]:
     for i, call in enumerate(calls):
         if i in used:
             continue
-        repeats = [
-            j for j, other in enumerate(calls) if j != i and other.prompt_token_ids == call.prompt_token_ids
-        ]
+        repeats = [j for j, other in enumerate(calls) if j != i and other.prompt_token_ids == call.prompt_token_ids]
         if call.finish_reason in ("abort", "error") or any(j in used for j in repeats):
             orphans.add(i)
     return orphans
@@ -191,9 +187,7 @@ def _check(call: Call) -> None:
         if span.start != position or span.end <= span.start:
             raise TokenRecordError("span_gap", f"a span covers {span.start} to {span.end}", position)
         if span.weight_version < 0:
-            raise TokenRecordError(
-                "version_unknown", f"the weight version is {span.weight_version}", span.start
-            )
+            raise TokenRecordError("version_unknown", f"the weight version is {span.weight_version}", span.start)
         position = span.end
     if position != n:
         raise TokenRecordError("span_gap", "no span covers the token", position)

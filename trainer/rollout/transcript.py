@@ -86,7 +86,7 @@ def turn_records(episode: Episode) -> list[TurnRecord]:
                 t_end=call.t_end,
             )
         )
-        seen = [*call.messages, *_reply(call)]
+        seen = [*call.messages, *([call.response] if call.response else [])]
     return turns
 
 
