@@ -10,7 +10,7 @@ The learner connects to the coordinator's socket and answers every frame by one 
     set {values}                                  ->  result {}
     stop {}                                       ->  result {}, then the process ends
 
-A failure is answered by `error {message, hint, fatal}`.
+A failure is answered by `error {code, message, hint, fatal}`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LearnerSettings(msgspec.Struct):
     lora_r: int = 16
     lora_alpha: int = 32
     lora_dropout: float = 0.0  # recorded in adapter_config.json; the forward pass never drops
-    lora_target_modules: list[str] = ["all-linear"]
+    lora_target_modules: list[str] = msgspec.field(default_factory=lambda: ["all-linear"])
     resume_from: str | None = None  # a checkpoint folder with optimizer state
     base_name: str = ""  # what the user calls the base model; written into adapter_config.json
 
@@ -70,6 +70,7 @@ class Sequence(msgspec.Struct):
     advantage: float
     weight: float  # w_i
     temperature: float
+    lag: int = 0  # updates made since the weights that sampled its oldest token; 0 shows numeric noise alone
     token_advantage: bytes = b""  # f32, per-turn credit (gspo_token); empty: `advantage` everywhere
 
 

@@ -1,0 +1,182 @@
+"""Packing sequences into forward passes that hold no padding and compute a group's prompt once.
+
+A micro-batch is one flat run of tokens made of trees: `[prompt][completion 1][completion 2]...`. Every
+completion continues the prompt and sees nothing of its siblings (attention.py); its position ids go on from
+the prompt's end. A sequence of its own is a tree with one branch. Axes: N tokens of the micro-batch, M
+sampled tokens, B sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Items
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trainer.learner.protocol import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Lengths of one tree in tokens: its prompt, then its branches in order."""
+
+    prompt: int
+    branches: tuple[int, ...]
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt + sum(self.branches)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainSequence:
+    """A sequence as arrays. The first token is never sampled: nothing predicts it."""
+
+    n: int
+    group: int
+    ids: NDArray[np.int64]  # [T]
+    mask: NDArray[np.bool_]  # [T]
+    logp_behavior: NDArray[np.float32]  # [T]
+    advantage: NDArray[np.float32]  # [T]
+    weight: float
+    temperature: float
+    lag: int = 0
+
+    @property
+    def prompt(self) -> int:
+        """Tokens before the first sampled one."""
+        return int(self.mask.argmax())
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """One forward pass. `rows` are the places of its sequences in the step's list, in the order of B."""
+
+    rows: list[int]
+    trees: list[Tree]
+    ids: Tensor  # [N] int64
+    positions: Tensor  # [N] int64
+    source: Tensor  # [M] place in N whose hidden state predicts the token
+    target: Tensor  # [M] the token
+    row: Tensor  # [M] index in B
+    column: Tensor  # [M] place in the sequence
+    temperature: Tensor  # [M]
+    mask: Tensor  # [B, T] bool
+    anchor: Tensor  # [B, T] behaviour log-probabilities
+    advantage: Tensor  # [B, T]
+    weight: Tensor  # [B] w_i
+
+
+def decode(sequence: Sequence) -> TrainSequence:
+    """The arrays of a frame. ValueError names the episode whose arrays do not fit together."""
+    ids = np.frombuffer(sequence.ids, dtype="<i4").astype(np.int64)
+    mask = np.frombuffer(sequence.mask, dtype="u1").astype(bool)
+    logp = np.frombuffer(sequence.logp_behavior, dtype="<f4").astype(np.float32)
+    advantage = np.full(len(ids), sequence.advantage, dtype=np.float32)
+    if sequence.token_advantage:
+        advantage = np.frombuffer(sequence.token_advantage, dtype="<f4").astype(np.float32)
+    lengths = {len(ids), len(mask), len(logp), len(advantage)}
+    if len(lengths) != 1:
+        raise ValueError(f"episode {sequence.n}: ids, mask and logp have unequal lengths {sorted(lengths)}")
+    if not mask.any() or mask[0]:
+        raise ValueError(f"episode {sequence.n}: a sequence needs a prompt and at least one sampled token")
+    if not sequence.temperature > 0.0:
+        raise ValueError(f"episode {sequence.n}: temperature {sequence.temperature} is not positive")
+    return TrainSequence(
+        sequence.n, sequence.group, ids, mask, logp, advantage, sequence.weight, sequence.temperature, sequence.lag
+    )
+
+
+def pack(sequences: Items[TrainSequence], budget: int, *, share_prompts: bool = True) -> list[MicroBatch]:
+    """Micro-batches of at most `budget` tokens, in order; a longer sequence has one to itself."""
+    batches: list[list[list[int]]] = []
+    room = 0
+    for tree in _trees(sequences, budget, share_prompts):
+        need = _shape(sequences, tree).tokens
+        if not batches or need > room:
+            batches.append([])
+            room = budget
+        batches[-1].append(tree)
+        room -= need
+    return [_build(sequences, trees) for trees in batches]
+
+
+def _trees(sequences: Items[TrainSequence], budget: int, share_prompts: bool) -> list[list[int]]:
+    """Rows of each tree: neighbours of one group whose sequences begin with the first one's prompt."""
+    trees: list[list[int]] = []
+    room = 0
+    for row, sequence in enumerate(sequences):
+        first = sequences[trees[-1][0]] if trees else sequence
+        more = len(sequence.ids) - first.prompt
+        if trees and share_prompts and more <= room and _continues(sequence, first):
+            trees[-1].append(row)
+            room -= more
+        else:
+            trees.append([row])
+            room = budget - len(sequence.ids)
+    return trees
+
+
+def _continues(sequence: TrainSequence, first: TrainSequence) -> bool:
+    shared = first.prompt
+    return (
+        sequence.group == first.group
+        and sequence.prompt >= shared
+        and bool(np.array_equal(sequence.ids[:shared], first.ids[:shared]))
+    )
+
+
+def _shape(sequences: Items[TrainSequence], tree: list[int]) -> Tree:
+    prompt = sequences[tree[0]].prompt
+    return Tree(prompt, tuple(len(sequences[row].ids) - prompt for row in tree))
+
+
+def _build(sequences: Items[TrainSequence], trees: list[list[int]]) -> MicroBatch:
+    rows = [row for tree in trees for row in tree]
+    width = max(len(sequences[row].ids) for row in rows)
+    ids, positions, source, target, sampled_row, column = [], [], [], [], [], []
+    mask = np.zeros((len(rows), width), dtype=bool)
+    anchor = np.zeros((len(rows), width), dtype=np.float32)
+    advantage = np.zeros((len(rows), width), dtype=np.float32)
+    at = 0
+    for tree in trees:
+        first = sequences[tree[0]]
+        shared, start = first.prompt, at
+        ids.append(first.ids[:shared])
+        positions.append(np.arange(shared))
+        at += shared
+        for row in tree:
+            sequence, b = sequences[row], len(sampled_row)
+            length = len(sequence.ids)
+            ids.append(sequence.ids[shared:])
+            positions.append(np.arange(shared, length))
+            places = np.flatnonzero(sequence.mask)
+            # What predicts a branch's first token is the prompt's last one, not its neighbour to the left.
+            source.append(np.where(places == shared, start + shared - 1, at + places - shared - 1))
+            target.append(sequence.ids[places])
+            sampled_row.append(np.full(len(places), b))
+            column.append(places)
+            mask[b, :length] = sequence.mask
+            anchor[b, :length] = sequence.logp_behavior
+            advantage[b, :length] = sequence.advantage
+            at += length - shared
+    of_row = np.concatenate(sampled_row)
+    temperature = np.array([sequences[row].temperature for row in rows], dtype=np.float32)
+    return MicroBatch(
+        rows=rows,
+        trees=[_shape(sequences, tree) for tree in trees],
+        ids=torch.from_numpy(np.concatenate(ids)),
+        positions=torch.from_numpy(np.concatenate(positions)),
+        source=torch.from_numpy(np.concatenate(source)),
+        target=torch.from_numpy(np.concatenate(target)),
+        row=torch.from_numpy(of_row),
+        column=torch.from_numpy(np.concatenate(column)),
+        temperature=torch.from_numpy(temperature[of_row]),
+        mask=torch.from_numpy(mask),
+        anchor=torch.from_numpy(anchor),
+        advantage=torch.from_numpy(advantage),
+        weight=torch.tensor([sequences[row].weight for row in rows], dtype=torch.float32),
+    )

@@ -1,0 +1,191 @@
+"""The policy: a model whose trainable weights are fp32 and whose forward pass runs in the run's dtype."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from peft import LoraConfig
+from torch import Tensor, nn
+
+from trainer.learner.attention import NAME as TREE_ATTENTION
+from trainer.learner.batches import MicroBatch
+from trainer.learner.flat import FlatWeights
+from trainer.learner.logprobs import token_logprobs
+from trainer.learner.lora import MergedLora
+from trainer.learner.protocol import LearnerSettings
+from trainer.models import load_model
+
+# A logit that passes through one of these is not hidden @ W.T, which is all that logprobs.py computes.
+_LOGIT_TRANSFORMS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
+
+
+class UnsupportedModel(ValueError):
+    """The model cannot be trained here; the text says what about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    logp: Tensor  # [M] fp32, carries gradient
+    entropy: Tensor  # [M] fp32
+
+
+class Policy:
+    """`trainable` are the fp32 tensors that the optimizer steps; call `refresh` after it did."""
+
+    def __init__(self, settings: LearnerSettings) -> None:
+        self.settings = settings
+        self.dtype: torch.dtype = getattr(torch, settings.dtype)
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        base = load_model(settings.model, self.dtype).to(self.device)
+        _check(base)
+        self.config = base.config
+        self.generation_config = getattr(base, "generation_config", None)
+        base.config._attn_implementation = TREE_ATTENTION
+        if settings.gradient_checkpointing:
+            base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        # Both are read before peft wraps them, so that either mode finds them by the stock names.
+        self._body, self._head = base.get_decoder(), base.get_output_embeddings()
+        self.lora: MergedLora | None = None
+        self._masters: dict[str, Tensor] = {}
+        torch.manual_seed(settings.seed)
+        if settings.trainer_mode == "lora":
+            self.lora = MergedLora(base, lora_config(settings))
+            self.served = self.lora.served
+            self.trainable = {n: p for n, p in self.lora.model.named_parameters() if p.requires_grad}
+        else:
+            self.served = self._own_all(base)
+            self.trainable = self._masters
+        self.parameters = sum(p.numel() for p in base.parameters())
+        _never_drop(base)
+        base.train(settings.gradient_checkpointing)  # in evaluation mode transformers would not checkpoint
+
+    def _own_all(self, base: nn.Module) -> FlatWeights:
+        """`full`: the model's parameters become views of the served buffer, stepped through fp32 masters."""
+        parameters = dict(base.named_parameters())
+        served = FlatWeights({n: p.shape for n, p in parameters.items()}, self.dtype, self.device)
+        for name, parameter in parameters.items():
+            served.tensors[name].copy_(parameter.data)
+            parameter.data = served.tensors[name]
+            parameter.requires_grad_(True)
+            if self.dtype == torch.float32:
+                self._masters[name] = parameter
+                continue
+            master = parameter.detach().float()
+            self._masters[name] = master
+            parameter.register_post_accumulate_grad_hook(_move_gradient_to(master))
+        return served
+
+    def token_logprobs(self, batch: MicroBatch) -> TokenLogprobs:
+        """Log-probability and entropy of every sampled token of a micro-batch, under its own temperature."""
+        batch_ids = batch.ids.to(self.device).unsqueeze(0)
+        with self.arithmetic():
+            hidden = self._body(
+                inputs_embeds=self._embed(batch_ids),
+                position_ids=batch.positions.to(self.device).unsqueeze(0),
+                use_cache=False,
+                trees=batch.trees,
+            ).last_hidden_state[0]
+            wanted = hidden.index_select(0, batch.source.to(self.device))
+            logp, entropy = token_logprobs(
+                wanted, self._head.weight, batch.target.to(self.device), batch.temperature.to(self.device)
+            )
+        return TokenLogprobs(logp, entropy)
+
+    def _embed(self, ids: Tensor) -> Tensor:
+        embedded = self._body.get_input_embeddings()(ids)
+        # Checkpointed layers keep the graph only if what enters the first of them carries gradient.
+        return embedded.requires_grad_() if embedded.is_leaf and self.settings.gradient_checkpointing else embedded
+
+    @contextlib.contextmanager
+    def arithmetic(self) -> Iterator[None]:
+        """In a bf16 run fp32 products may multiply bf16 operands, adding up and returning fp32.
+
+        Hidden states and weights are bf16 already, so this loses nothing of them and keeps logits and
+        attention scores unrounded at the speed of bf16 hardware. Wrap the backward pass in it too.
+        """
+        if self.dtype != torch.bfloat16 or self.device.type != "cpu":
+            yield
+            return
+        matmul = torch.backends.mkldnn.matmul
+        before, matmul.fp32_precision = matmul.fp32_precision, "bf16"
+        try:
+            yield
+        finally:
+            matmul.fp32_precision = before
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Brings the forward pass, and what `export` writes, up to `trainable`."""
+        if self.lora is not None:
+            self.lora.merge()
+        elif self.dtype != torch.float32:
+            for name, master in self._masters.items():
+                self.served.tensors[name].copy_(master)
+
+    @property
+    def rounding_gap(self) -> float:
+        """|served - exact| / |exact| of the synced weights."""
+        if self.lora is not None:
+            return self.lora.rounding_gap
+        if self.dtype == torch.float32:
+            return 0.0
+        error = exact = 0.0
+        for name, master in self._masters.items():
+            error += (self.served.tensors[name] - master.detach()).norm().item() ** 2
+            exact += master.norm().item() ** 2
+        return (error / exact) ** 0.5 if exact else 0.0
+
+    def merged_state(self) -> dict[str, Tensor]:
+        """Weights that differ from the base model's, by stock names. Views: they change with `refresh`."""
+        return self.served.tensors
+
+    def export(self, folder: Path) -> int:
+        """Writes `model.safetensors` for an engine; bytes."""
+        folder.mkdir(parents=True, exist_ok=True)
+        return self.served.write(folder / "model.safetensors")
+
+
+def lora_config(settings: LearnerSettings) -> LoraConfig:
+    targets = settings.lora_target_modules
+    return LoraConfig(
+        r=settings.lora_r,
+        lora_alpha=settings.lora_alpha,
+        lora_dropout=settings.lora_dropout,
+        target_modules="all-linear" if targets == ["all-linear"] else targets,
+        task_type="CAUSAL_LM",
+        base_model_name_or_path=settings.base_name or settings.model,
+    )
+
+
+def _move_gradient_to(master: Tensor):
+    """Micro-batches add up in fp32: in bf16 small contributions would vanish."""
+
+    def hook(parameter: nn.Parameter) -> None:
+        gradient = parameter.grad.float()
+        master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+        parameter.grad = None
+
+    return hook
+
+
+def _never_drop(model: nn.Module) -> None:
+    """A ratio is that of the exact policy that sampled: no module drops anything, in training mode either."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = 0.0
+
+
+def _check(model: nn.Module) -> None:
+    config = model.config.get_text_config()
+    for name in _LOGIT_TRANSFORMS:
+        if getattr(config, name, None) not in (None, 1, 1.0):
+            raise UnsupportedModel(f"the model scales or caps its logits ({name}); choose another policy.model_name")
+    head = model.get_output_embeddings()
+    if head is None or getattr(head, "bias", None) is not None:
+        raise UnsupportedModel("the model's output projection is not a plain matrix; choose another policy.model_name")
