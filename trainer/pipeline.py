@@ -219,7 +219,7 @@ class Pipeline:
             first, last = k == 0, k == len(updates) - 1
             started = time.monotonic()
             step = recorder.step + 1
-            sequences = self._sequences(members, advantages)
+            sequences = self._sequences(members, advantages, lag=k)
             recorder.status(pipeline={"learner": "busy"})
             if sequences:
                 result = await self._services.learner.step(step, sequences)
@@ -240,6 +240,7 @@ class Pipeline:
                 "time/weight_sync": syncing,
                 "trainer/idle_ratio": 1.0 - learning / seconds,
                 "rollouter/idle_ratio": 1.0 - (collecting if first else 0.0) / seconds,
+                "batch/trainable_frac": len({s.n for s in sequences}) / len(members),
                 "off_policy/mean": 0.0,
                 "off_policy/max": 0.0,
                 "throughput/train_tokens_per_sec": sum(len(s.ids) // 4 for s in sequences) / max(learning, 1e-9),
@@ -273,7 +274,9 @@ class Pipeline:
             groups_dropped=tally.dropped_groups,
         )
 
-    def _sequences(self, members: Sequence[Episode], advantages: dict[int, GroupAdvantages]) -> list[TrainSequence]:
+    def _sequences(
+        self, members: Sequence[Episode], advantages: dict[int, GroupAdvantages], *, lag: int
+    ) -> list[TrainSequence]:
         """What carries gradient in one update; what is left out after advantages is recorded with its reason."""
         sequences: list[TrainSequence] = []
         for episode in members:
@@ -298,6 +301,7 @@ class Pipeline:
                     advantage=advantage,
                     weight=branch.weight,
                     temperature=float(episode.calls[branch.calls[0]].sampling["temperature"]),
+                    lag=lag,
                 )
                 for number, branch in enumerate(episode.branches)
             )

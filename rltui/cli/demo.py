@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -37,9 +39,10 @@ def run(args: argparse.Namespace) -> int:
             say(line, stream)
         name = run_name(plan.job.run_dir)
         say("next", stream)
-        say(f"  rltui show {name}", stream)
-        say("  rltui runs", stream)
-        say(f"  rltui train {plan.job.config} --set training.seed=1", stream)
+        command = program()
+        say(f"  {command} show {name}", stream)
+        say(f"  {command} runs", stream)
+        say(f"  {command} train {plan.job.config} --set training.seed=1", stream)
     emit(_report(plan.job.run_dir, status, time.monotonic() - begun), as_json=args.json, out=args.out)
     return code
 
@@ -51,6 +54,15 @@ def sample_config(name: str) -> Path:
         if (folder / name).is_file():
             return folder / name
     raise CliError(f"sample_configs/{name} is missing from this installation: install rltui again")
+
+
+def program() -> str:
+    """How this program can be called again from here: by its name where the PATH has it, else by its path."""
+    here = Path(sys.argv[0])
+    found = shutil.which(here.name)
+    if found is not None and Path(found).samefile(here):
+        return here.name
+    return str(here) if here.name == "rltui" else f"{sys.executable} -m rltui"
 
 
 def _report(run_dir: Path, status: Json, seconds: float) -> Json:

@@ -75,9 +75,7 @@ def next_commands(folder: Path, status: Json | None) -> list[str]:
     name = run_name(folder)
     if state in TERMINAL:
         config = shlex.quote(str(folder / "config.toml"))
-        again = (
-            [f"rltui train {config}"] if state != "succeeded" and (folder / "config.toml").exists() else []
-        )
+        again = [f"rltui train {config}"] if state != "succeeded" and (folder / "config.toml").exists() else []
         return [*again, f"rltui show {name}", "rltui runs"]
     return [f"rltui show {name} --follow", f"rltui stop {name}", "rltui runs"]
 
@@ -122,8 +120,6 @@ def _lines(document: Json, status: Json) -> list[str]:
     if document["checkpoints"]:
         lines.append("checkpoints")
     for checkpoint in document["checkpoints"][-LAST_CHECKPOINTS:]:
-        marks = [
-            word for word, key in (("best", "is_best"), ("resumable", "resumable")) if checkpoint.get(key)
-        ]
+        marks = [word for word, key in (("best", "is_best"), ("resumable", "resumable")) if checkpoint.get(key)]
         lines.append(f"  {clean(checkpoint.get('path'), 120)}  {', '.join(marks)}".rstrip())
     return [*lines, "next", *(f"  {command}" for command in document["next"])]

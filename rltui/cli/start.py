@@ -58,9 +58,7 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change a key",
     )
-    parser.add_argument(
-        "--run-dir", type=Path, metavar="DIR", help="folder of the run (default: runs/LABEL-ID)"
-    )
+    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="folder of the run (default: runs/LABEL-ID)")
     parser.add_argument("--quiet", action="store_true", help="no progress, only how it ended")
 
 
@@ -108,9 +106,7 @@ def launch(plan: Plan) -> tuple[LocalRunSource, Started]:
     return LocalRunSource(plan.job.run_dir), started
 
 
-def follow(
-    plan: Plan, source: LocalRunSource, started: Started, args: argparse.Namespace
-) -> tuple[Json, int]:
+def follow(plan: Plan, source: LocalRunSource, started: Started, args: argparse.Namespace) -> tuple[Json, int]:
     """Print progress until the run has ended, and then how. Gives its last status and the exit code."""
     stream = words(args)
     printer = Printer(stream, quiet=args.quiet)

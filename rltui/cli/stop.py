@@ -69,9 +69,7 @@ def run(args: argparse.Namespace) -> int:
     return OK if stopped else FAILED
 
 
-def _wait(
-    source: LocalRunSource, control_id: str, args: argparse.Namespace
-) -> tuple[Json | None, Json | None]:
+def _wait(source: LocalRunSource, control_id: str, args: argparse.Namespace) -> tuple[Json | None, Json | None]:
     """The last status and the last answer, when the run has ended, has refused, or the time is up."""
     begun, told = time.monotonic(), None
     while True:

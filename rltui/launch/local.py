@@ -48,9 +48,7 @@ class LocalLauncher(Launcher):
 
 
 class LocalRun(Started):
-    def __init__(
-        self, process: subprocess.Popen[bytes], paths: RunPaths, protocol_from: int, log_from: int
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], paths: RunPaths, protocol_from: int, log_from: int) -> None:
         self._process, self._paths = process, paths
         self._protocol_from, self._log_from = protocol_from, log_from
         self.pid = process.pid
@@ -70,9 +68,7 @@ class LocalRun(Started):
         words = [line for line in tail(self._paths, LOG, self._log_from) if line.strip()]
         cause = f": {words[-1].strip()}" if words else ""
         code = self._process.returncode
-        how = (
-            f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
-        )
+        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
         return f"the coordinator {how}{cause}", f"read {self._paths.root / LOG}"
 
     def stop(self) -> None:

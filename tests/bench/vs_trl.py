@@ -89,9 +89,7 @@ def ours(steps: int) -> dict[str, float]:
             str(run_dir),
         ]
         sets = [f"training.iterations_per_epoch={steps}", "evaluation.instances=1", "evaluation.seeds=[160]"]
-        subprocess.run(
-            [*command, *(part for s in sets for part in ("--set", s))], check=True, capture_output=True
-        )
+        subprocess.run([*command, *(part for s in sets for part in ("--set", s))], check=True, capture_output=True)
         lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
         seconds = [line["time/step"] for line in lines if "time/step" in line][1:]
         status = json.loads((run_dir / "status.json").read_text())

@@ -78,9 +78,7 @@ def test_show_tells_cause_and_hint_of_a_failure(rltui, synthetic):
     assert "to do: " in out
 
 
-@pytest.mark.parametrize(
-    ("name", "words"), [("rl_", "fits 5 runs"), ("helthy", "healthy"), ("./x", "not a run")]
-)
+@pytest.mark.parametrize(("name", "words"), [("rl_", "fits 5 runs"), ("helthy", "healthy"), ("./x", "not a run")])
 def test_a_name_of_no_or_several_runs_is_refused_in_words(rltui, synthetic, name, words):
     done = rltui("show", name, "--runs-dir", synthetic, "--json")
     assert done.returncode == 2

@@ -60,9 +60,7 @@ def test_dry_run_shows_the_command_and_makes_nothing(rltui, here):
 
 
 def test_task_url_and_model_are_spellings_of_set(rltui):
-    done = rltui(
-        "train", "my.toml", "--dry-run", "--json", "--task-url", "http://127.0.0.1:8", "--model", "x/y"
-    )
+    done = rltui("train", "my.toml", "--dry-run", "--json", "--task-url", "http://127.0.0.1:8", "--model", "x/y")
     assert done.returncode == 0, done.err
     line = json.loads(done.out)["command"]
     assert 'services.task_url="http://127.0.0.1:8"' in line

@@ -26,11 +26,7 @@ def test_worked_example_to_the_letter(small) -> None:
 
 
 def test_all_errors_of_a_file_at_once_in_its_order(errors) -> None:
-    text = (
-        SMALL.replace('"lora"', '"lorra"')
-        .replace("max_turns = 2", "max_turns = true")
-        .replace("= 4", '= "4"')
-    )
+    text = SMALL.replace('"lora"', '"lorra"').replace("max_turns = 2", "max_turns = true").replace("= 4", '= "4"')
     problems = errors(text=text)
     assert [(p.line, p.key) for p in problems] == [
         (9, "policy.trainer_mode"),
@@ -41,9 +37,7 @@ def test_all_errors_of_a_file_at_once_in_its_order(errors) -> None:
 
 
 def test_missing_keys_are_one_error_with_a_block_to_paste(errors, small) -> None:
-    text = SMALL.replace("batch_size = 16\n", "").replace(
-        '[services]\ntask_url = "http://localhost:8001"\n', ""
-    )
+    text = SMALL.replace("batch_size = 16\n", "").replace('[services]\ntask_url = "http://localhost:8001"\n', "")
     text = text.replace('model_name = "builtin:tiny"\n', "") + "[evaluation]\n"
     [problem] = errors(text=text)
     for key in ("services.task_url", "policy.model_name", "training.batch_size", "evaluation.seeds"):
@@ -97,9 +91,7 @@ def test_one_wrong_letter_still_finds_the_key(key: str, data: st.DataObject) -> 
     if wrong in all_keys():
         return
     # `policy.top_a` is as near to top_p as to top_k: either answer is right then
-    equally_near = {
-        other for other in CHECKED if other.rpartition(".")[0] == section and distance(other, wrong) == 1
-    }
+    equally_near = {other for other in CHECKED if other.rpartition(".")[0] == section and distance(other, wrong) == 1}
     assert key in equally_near and nearest_key(wrong) in equally_near
 
 

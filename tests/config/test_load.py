@@ -166,7 +166,5 @@ def test_import_pulls_in_nothing_heavy() -> None:
         "import sys, trainer.config as c; c.load('sample_configs/demo.toml');"
         "print([m for m in ('torch', 'transformers', 'textual', 'httpx', 'numpy') if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -48,7 +48,7 @@ def test_every_episode_is_on_record_with_its_tokens(finished):
         text = reader.episode(row["n"])
         assert text["turns"][0]["messages"][0] == {"role": "user", "text": str(row["seed"] % 10)}
         assert text["turns"][0]["messages"][1]["role"] == "assistant"
-        arrays = reader.token_block(row["arr"]).arrays
+        arrays = reader.token_block(row["arr"])
         assert len(arrays["ids"]) == len(arrays["mask"]) == sum(row["tok"])
         assert np.all(arrays["logp_behavior"] <= 0)
 

@@ -28,9 +28,7 @@ def save(folder: Path, step: int, reward: float | None = None, content: bytes = 
     (aside / "optimizer").mkdir()
     (aside / "optimizer" / "rank_0.safetensors").write_bytes(b"moments")
     manifest = {"job_id": "rl_0", "step": step, "iteration": step // 2, "attempt": 1}
-    return finish_checkpoint(
-        aside, folder / f"step_{step}", manifest | {"reward": {"train": 0.1, "eval": reward}}
-    )
+    return finish_checkpoint(aside, folder / f"step_{step}", manifest | {"reward": {"train": 0.1, "eval": reward}})
 
 
 def test_a_checkpoint_is_there_only_with_stable(tmp_path: Path) -> None:
@@ -47,9 +45,7 @@ def test_a_checkpoint_is_there_only_with_stable(tmp_path: Path) -> None:
     assert list_checkpoints(tmp_path) == []
 
 
-def test_a_crash_at_any_moment_leaves_the_old_or_the_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the n-th rename or write fail, for every n: what is listed is always whole."""
     real_rename, real_write = os.rename, checkpoints._write
     finished = False

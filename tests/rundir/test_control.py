@@ -63,9 +63,7 @@ def test_what_is_no_request_is_refused_not_obeyed(root: Path, box: ControlBox, t
     put("1750000000000-00000001.json", json.dumps(good | {"control_id": "another"}))
     put("1750000000000-00000002.json", "x" * 100_000)
     put("1750000000000-00000003.json", json.dumps(good | {"created_at": "yesterday"}))
-    put(
-        "1750000000000-00000004.json", json.dumps(good | {"control_id": "1750000000000-00000004", "args": []})
-    )
+    put("1750000000000-00000004.json", json.dumps(good | {"control_id": "1750000000000-00000004", "args": []}))
     put(".1750000000000-00000005.json.tmp-1", json.dumps(good))
     put("notes.txt", "hello")
     outside = tmp_path / "outside.json"

@@ -44,9 +44,7 @@ def test_an_index_line_is_512_bytes_and_still_finds_its_episode(row: dict) -> No
 @given(
     st.fixed_dictionaries({key: big for key in ("n", "attempt", "step", "iteration")}),
     st.sampled_from(["group", "use", "mask"]),
-    st.dictionaries(
-        st.text(max_size=12), number | st.text(max_size=400) | st.lists(number, max_size=4), max_size=14
-    ),
+    st.dictionaries(st.text(max_size=12), number | st.text(max_size=400) | st.lists(number, max_size=4), max_size=14),
     st.none() | st.text(max_size=500) | st.dictionaries(st.text(max_size=40), word | big, max_size=5),
 )
 def test_an_update_line_is_320_bytes(place: dict, kind: str, fields: dict, detail: object) -> None:

@@ -53,9 +53,7 @@ def test_full_disk_pauses_and_goes_on_without_a_loss(root: Path, writer_at: Make
     assert reader.episode(taken)["member"] == taken
 
 
-def test_a_partial_line_that_cannot_be_cut_at_once_is_cut_before_the_next(
-    root: Path, writer_at: Make
-) -> None:
+def test_a_partial_line_that_cannot_be_cut_at_once_is_cut_before_the_next(root: Path, writer_at: Make) -> None:
     disk = SmallDisk(root, capacity=MB + 30_000)
     writer = writer_at(disk=disk)
     disk.cannot_cut = True
@@ -127,9 +125,7 @@ def test_a_run_that_ends_on_a_full_disk_still_says_so(root: Path, writer_at: Mak
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 12_000),
-    st.lists(
-        st.sampled_from(["episode", "event", "metrics", "update", "status", "more"]), min_size=5, max_size=40
-    ),
+    st.lists(st.sampled_from(["episode", "event", "metrics", "update", "status", "more"]), min_size=5, max_size=40),
 )
 def test_what_was_acknowledged_is_there_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, room: int, operations: list[str]

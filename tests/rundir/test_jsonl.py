@@ -12,12 +12,7 @@ from trainer.rundir.jsonl import decode_object, digits, encode_line, from_iso, i
 from trainer.rundir.textcut import encode_episode, text_of
 
 anything = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(st.characters())
-    | st.binary(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters()), inner, max_size=3),
     max_leaves=12,
 )

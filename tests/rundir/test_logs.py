@@ -55,9 +55,7 @@ def test_known_values_are_masked_wherever_they_stand() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(1, 40), max_size=12))
-def test_a_key_cut_in_pieces_never_reaches_the_file(
-    tmp_path_factory: pytest.TempPathFactory, sizes: list[int]
-) -> None:
+def test_a_key_cut_in_pieces_never_reaches_the_file(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
     path = tmp_path_factory.mktemp("log") / "taskapp.log"
     data = f"start\nkey {SECRET} end\nlast {SECRET}".encode()
     with LogFile(path) as log:

@@ -204,9 +204,7 @@ def test_a_later_schema_is_shown_and_said(root: Path, writer_at: Make) -> None:
 def test_readers_and_a_writer_in_other_processes(root: Path) -> None:
     """Real processes: one writes as fast as it can, this one reads; every record is whole when seen."""
     code = "import sys; from trainer.rundir.synth import main; sys.exit(main(sys.argv[1:]))"
-    writing = subprocess.Popen(
-        [sys.executable, "-c", code, str(root), "--episodes", "1500"], stdout=subprocess.DEVNULL
-    )
+    writing = subprocess.Popen([sys.executable, "-c", code, str(root), "--episodes", "1500"], stdout=subprocess.DEVNULL)
     reader, cursor, seen, seqs = RunReader(root), None, 0, [0]
     while True:
         ended = writing.poll() is not None

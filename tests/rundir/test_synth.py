@@ -65,9 +65,7 @@ def test_the_same_arguments_give_the_same_records(tmp_path: Path) -> None:
     config = SynthConfig(episodes=64, seed=3)
     a, b = write_run(tmp_path / "a", config), write_run(tmp_path / "b", config)
     other = write_run(tmp_path / "c", SynthConfig(episodes=64, seed=4))
-    names = [
-        path.relative_to(a) for path in sorted(a.rglob("*")) if path.is_file() and path.name != "status.json"
-    ]
+    names = [path.relative_to(a) for path in sorted(a.rglob("*")) if path.is_file() and path.name != "status.json"]
     assert len(names) > 10
     assert all((a / name).read_bytes() == (b / name).read_bytes() for name in names)
     assert (a / "metrics.jsonl").read_bytes() != (other / "metrics.jsonl").read_bytes()

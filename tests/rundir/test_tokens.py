@@ -30,9 +30,7 @@ def test_layout_of_a_block_byte_by_byte() -> None:
     assert struct.unpack("<I", block[-4:])[0] == zlib.crc32(block[:-4])
 
 
-@given(
-    st.dictionaries(st.text(min_size=1, max_size=5), st.lists(st.floats(width=32), max_size=20), max_size=4)
-)
+@given(st.dictionaries(st.text(min_size=1, max_size=5), st.lists(st.floats(width=32), max_size=20), max_size=4))
 def test_arrays_come_back_bit_for_bit(columns: dict[str, list[float]]) -> None:
     arrays = {name: np.asarray(values, ">f4") for name, values in columns.items()}
     place, read = decode_block(encode_block(0, 0, 1, arrays))

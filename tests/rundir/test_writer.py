@@ -27,9 +27,7 @@ def test_an_episode_is_found_from_its_index_row(root: Path, writer_at: Make) -> 
     reader = RunReader(root)
     first, second = reader.index()
     assert reader.episode_count() == 2
-    assert (
-        first["ver"] == [3, 5] and first["tok"] == [8, 7] and first["R"] == 0.123457 and first["excl"] is None
-    )
+    assert first["ver"] == [3, 5] and first["tok"] == [8, 7] and first["R"] == 0.123457 and first["excl"] is None
     assert second["excl"] == "timeout" and second["arr"] is None and second["ver"] is None
     text = reader.episode(0)
     assert text["R"] == 0.123456789 and text["turns"][0]["messages"][0]["text"] == "episode 0"

@@ -96,9 +96,7 @@ def test_sizes_come_from_the_taskset_or_the_dataset():
 
 @pytest.mark.parametrize("name", ["run_id", "trace_correlation_id"])
 def test_the_server_reads_requests_of_both_eras(name):
-    request = RolloutRequest.model_validate(
-        {name: "c", "env": {"seed": 3, "config": None}, "policy": {}, "extra": 1}
-    )
+    request = RolloutRequest.model_validate({name: "c", "env": {"seed": 3, "config": None}, "policy": {}, "extra": 1})
     assert request.run_id == request.trace_correlation_id == "c"
     assert request.mode == "rl" and request.ops == [] and request.env.config == {}
     assert request.model_extra == {"extra": 1}

@@ -93,10 +93,7 @@ def test_several_returns_mean_and_warn():
 
 def test_no_place_of_the_outcome_has_a_number():
     assert failure(metrics={}).code == "reward_missing"
-    assert (
-        failure(metrics={"episode_returns": []}, trajectories=[{"steps": [{"obs": {}}]}]).code
-        == "reward_missing"
-    )
+    assert failure(metrics={"episode_returns": []}, trajectories=[{"steps": [{"obs": {}}]}]).code == "reward_missing"
 
 
 @pytest.mark.parametrize("value", [True, "0.5", math.nan, math.inf, -math.inf, 10**400, [1], {"total": 1}])
@@ -169,9 +166,7 @@ def test_warnings_about_echoes_and_meta():
     assert set(parsed.warnings) == {
         "no_id_echo", "no_inference_url_echo", "step_meta_missing", "malformed_step",
     }  # fmt: skip
-    parsed = parse(
-        metrics={"outcome_reward": 1}, inference_url="http://vendor/v1", trace={"event_history": []}
-    )
+    parsed = parse(metrics={"outcome_reward": 1}, inference_url="http://vendor/v1", trace={"event_history": []})
     assert parsed.warnings == ["inference_url_without_cid", "empty_event_history"]
     assert set(parsed.warnings) <= set(WARNINGS)
     assert parse(metrics={"outcome_reward": 1}).warnings == []

@@ -82,9 +82,7 @@ def test_any_header_and_alias_opens(call, monkeypatch, headers):
 @pytest.mark.parametrize(
     "headers", [{}, {"X-API-Key": "wrong"}, {"X-API-Key": KEY[:-1]}, {"Authorization": f"Basic {KEY}"}]
 )
-@pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/health"), ("POST", "/rollout"), ("GET", "/task_info")]
-)
+@pytest.mark.parametrize(("method", "path"), [("GET", "/health"), ("POST", "/rollout"), ("GET", "/task_info")])
 def test_a_wrong_key_is_400_and_leaks_nothing(call, headers, method, path):
     response = call(TOY, method, path, headers=headers)
     error = response.json()["detail"]["error"]

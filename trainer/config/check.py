@@ -43,9 +43,7 @@ def secret_problems(given: Iterable[Given]) -> list[Problem]:
 
 def _secret_fix(key: str) -> str:
     if key.endswith("api_key_env"):
-        return (
-            'give the name of the variable, as in api_key_env = "OPENAI_API_KEY", and export the key under it'
-        )
+        return 'give the name of the variable, as in api_key_env = "OPENAI_API_KEY", and export the key under it'
     if key.startswith("services."):
         return "delete it here and export ENVIRONMENT_API_KEY (task app) or SYNTH_API_KEY (judge service)"
     return "delete it here and export it as an environment variable"
@@ -82,9 +80,7 @@ def unknown_problems(entries: Iterable[Entry], *, allow: bool) -> tuple[list[Pro
             if parent == "vllm" and (near := nearest_key(key)) and near.startswith("vllm."):
                 why = f"no key of ours: passed to the engine. Did you mean `{near}`?"
                 problems.append(
-                    Problem(
-                        entry.key_place, key, why, shown(entry.value), level="warning", code="engine_option"
-                    )
+                    Problem(entry.key_place, key, why, shown(entry.value), level="warning", code="engine_option")
                 )
             continue
         unknown.add(key)
@@ -103,11 +99,7 @@ def unknown_problems(entries: Iterable[Entry], *, allow: bool) -> tuple[list[Pro
         why, fix = "unknown key", "delete it, or load with --allow-unknown"
         if near is not None:
             move = move_of(near)
-            why += (
-                f"; did you mean `{near}`?"
-                if move is None
-                else f"; did you mean `{near}` (now `{move.new}`)?"
-            )
+            why += f"; did you mean `{near}`?" if move is None else f"; did you mean `{near}` (now `{move.new}`)?"
             fix = near if move is None else move.new
             meant.add(fix)
         problems.append(
@@ -242,9 +234,7 @@ def _fix(known: Key, value: Any) -> str:
     default = known.meta.get("example", known.default)
     if default is not None:
         return f"{known.name} = {format_value(default)}"
-    return "delete this line" + (
-        f"; it is then derived: {known.meta['derived']}" if "derived" in known.meta else ""
-    )
+    return "delete this line" + (f"; it is then derived: {known.meta['derived']}" if "derived" in known.meta else "")
 
 
 def _type_name(value: Any) -> str:
@@ -262,9 +252,7 @@ def missing_keys(given: Iterable[str], derived: Iterable[str], *, evaluates: boo
     have = {*given, *derived}
     sections = {*REQUIRED_SECTIONS, *(["evaluation"] if evaluates else [])}
     missing = [
-        key
-        for key, item in all_keys().items()
-        if item.required and item.section in sections and key not in have
+        key for key, item in all_keys().items() if item.required and item.section in sections and key not in have
     ]
     if not have & {"policy.model_name", "policy.source"}:
         missing.append("policy.model_name")

@@ -149,9 +149,7 @@ def _gpus_for_training(facts: Facts) -> Any:
     if not _splits(facts):
         return None
     topology = "compute.topology."
-    return max(
-        0, facts["compute.gpu_count"] - facts[f"{topology}gpus_for_ref"] - facts[f"{topology}gpus_for_vllm"]
-    )
+    return max(0, facts["compute.gpu_count"] - facts[f"{topology}gpus_for_ref"] - facts[f"{topology}gpus_for_vllm"])
 
 
 @derived("vllm.gpu_memory_utilization", "0.45 when colocated, else 0.9")

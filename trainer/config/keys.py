@@ -108,9 +108,7 @@ def _members(annotation: Any) -> tuple[Any, ...]:
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:
-    return tuple(
-        value for kind in _members(annotation) if get_origin(kind) is Literal for value in get_args(kind)
-    )
+    return tuple(value for kind in _members(annotation) if get_origin(kind) is Literal for value in get_args(kind))
 
 
 _WORDS = {int: "integer", float: "number", str: "string", bool: "true or false"}

@@ -65,8 +65,7 @@ class Loaded:
             "config_hash": self.config_hash,
             "values": _with_origins(self.values, self.origins),
             "warnings": [
-                {"code": item.code, "key": item.key, "text": item.why, "at": str(item.place)}
-                for item in self.warnings
+                {"code": item.code, "key": item.key, "text": item.why, "at": str(item.place)} for item in self.warnings
             ],
             "derived": dict(self.derived),
             "effective_blend": dict(self.blend),
@@ -78,9 +77,7 @@ class Loaded:
         Raises:
             ConfigError: the config asks for more than the model has.
         """
-        return _finish(
-            dataclasses.replace(self._facts, model_limit=limit, derived={}), self._early, self.text
-        )
+        return _finish(dataclasses.replace(self._facts, model_limit=limit, derived={}), self._early, self.text)
 
     def launch_problems(self) -> list[Problem]:
         """Errors that stop a launch, though not the loading of a file: the host of a template."""
@@ -119,9 +116,7 @@ def load(
         text = Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         why = f"not UTF-8 text (byte {error.start})"
-        raise ConfigError(
-            [Problem(Place(name), "", why, fix="save the file as UTF-8", code="encoding")]
-        ) from None
+        raise ConfigError([Problem(Place(name), "", why, fix="save the file as UTF-8", code="encoding")]) from None
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         why = "no such file" if missing else f"cannot be read: {error.strerror or error}"
@@ -222,9 +217,7 @@ def _load(
     refused = {key for _, key in secret}
     if missing := missing_keys({*entries, *meant, *refused}, facts.derived, evaluates=evaluates):
         problems.append(missing_problem(name, missing))
-    facts.broken |= {
-        key for key in all_keys() if all_keys()[key].required and key not in {*entries, *facts.derived}
-    }
+    facts.broken |= {key for key in all_keys() if all_keys()[key].required and key not in {*entries, *facts.derived}}
     return _finish(dataclasses.replace(facts, derived={}), problems, text)
 
 
@@ -239,9 +232,7 @@ def _finish(facts: Facts, early: list[Problem], text: str | None) -> Loaded:
     values = config.model_dump()
     if values["evaluation"] is None:
         del values["evaluation"]
-    origins = {
-        key: Origin("default") for key in all_keys() if facts.evaluates or not key.startswith("evaluation.")
-    }
+    origins = {key: Origin("default") for key in all_keys() if facts.evaluates or not key.startswith("evaluation.")}
     origins |= {key: entry.origin for key, entry in facts.entries.items()} | derived_origins
     canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return Loaded(
@@ -293,9 +284,7 @@ def _syntax_problem(error: tomllib.TOMLDecodeError, text: str, name: str) -> Pro
     return Problem(place, "", f"not TOML: {what}", fix="see https://toml.io for the syntax", code="syntax")
 
 
-def _with_origins(
-    values: Mapping[str, Any], origins: Mapping[str, Origin], prefix: str = ""
-) -> dict[str, Any]:
+def _with_origins(values: Mapping[str, Any], origins: Mapping[str, Origin], prefix: str = "") -> dict[str, Any]:
     known = all_keys()
     result: dict[str, Any] = {}
     for name, value in values.items():
@@ -311,7 +300,5 @@ def _with_origins(
             "was": origin.was,
             "note": origin.note,
         }
-        result[name] = {
-            part: item for part, item in leaf.items() if part in ("value", "origin") or item is not None
-        }
+        result[name] = {part: item for part, item in leaf.items() if part in ("value", "origin") or item is not None}
     return result

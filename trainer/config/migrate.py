@@ -49,9 +49,7 @@ def migrate(given: Sequence[Given]) -> tuple[list[Entry], list[Problem]]:
     for item in given:
         if (reason := no_effect(item.key)) is not None:
             why = f"recognised, no effect here: {reason}"
-            problems.append(
-                Problem(item.key_place, item.key, why, fix="delete it", level="note", code="no_effect")
-            )
+            problems.append(Problem(item.key_place, item.key, why, fix="delete it", level="note", code="no_effect"))
         elif (move := move_of(item.key)) is not None:
             moved.append((item, move))
         else:
@@ -117,9 +115,7 @@ def _move(item: Given, move: Move, by_key: Mapping[str, Any], entries: dict[str,
             what = other.key if other.origin.was is None else other.origin.was
             why = f"{what} = {shown(other.value)} at {other.place} means the same key, {key}, and differs"
             fix = f"delete {item.key} or {what}"
-            problems.append(
-                Problem(item.place, item.key, why, shown(item.value), fix=fix, code="migration_conflict")
-            )
+            problems.append(Problem(item.place, item.key, why, shown(item.value), fix=fix, code="migration_conflict"))
         elif move.conflict == "new_wins" and isinstance(value, Mapping):
             entries[key] = replace(other, value=deep_merge(value, other.value))
             text = f"old spelling of {move.new}; what {other.place} gives there wins"

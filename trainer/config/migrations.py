@@ -123,9 +123,7 @@ MOVES: tuple[Move, ...] = (
     Move("reference.placement", "compute.topology.reference_placement"),
     Move("model.base", "policy.model_name"),
     *_same_name("model", "policy", "source", "trainer_mode", "label"),
-    *_renamed(
-        {"model.name": "policy.model_name", "model.dtype": "training.dtype", "model.seed": "training.seed"}
-    ),
+    *_renamed({"model.name": "policy.model_name", "model.dtype": "training.dtype", "model.seed": "training.seed"}),
     *_renamed({"policy.model": "policy.model_name", "policy.config": "rollout.policy_config"}),
     *_same_name("lora", "training.lora", "r", "alpha", "dropout", "target_modules"),
     *_same_name(
@@ -183,9 +181,7 @@ MOVES: tuple[Move, ...] = (
     Move("training.async_semaphore_max", "rollout.max_concurrent_rollouts", None, "unset_only"),
     Move("hyperparams.clip_epsilon", "training.clip_eps_low", _both_clips, "unset_only", "both sides"),
     Move("hyperparams.kl_penalty", "training.kl_coef", _kl_penalty, note="only with a reference placement"),
-    Move(
-        "checkpoint.enabled", "checkpoint.every_n_iters", _checkpoints_on, "new_wins", "false is 0: end only"
-    ),
+    Move("checkpoint.enabled", "checkpoint.every_n_iters", _checkpoints_on, "new_wins", "false is 0: end only"),
     Move("rubric.enabled", "judge.enabled", _rubric_enabled),
     Move("rubric.weights", "judge.reward_blend", _rubric_weights, note="a key left out: env 1.0, others 0"),
     Move("rubric.event.rubric_id", "judge.options.rubric_id", None, "new_wins"),

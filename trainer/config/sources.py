@@ -64,9 +64,7 @@ def from_environment(environ: Mapping[str, str]) -> tuple[list[Given], list[Prob
         try:
             values = list(flatten(_nest(split_key(key), parse_value(environ[name]))))
         except ValueError as error:
-            problems.append(
-                Problem(place, key, str(error), fix="write the value as TOML does", code="syntax")
-            )
+            problems.append(Problem(place, key, str(error), fix="write the value as TOML does", code="syntax"))
             continue
         given = [item for item in given if item.key != key]
         given += [Given(inner, item, "env", place, place) for _, inner, item in values]

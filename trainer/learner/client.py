@@ -127,7 +127,7 @@ class LearnerProcess:
         finally:
             self._waiting.pop(self._next_id, None)
         if reply["type"] == "error":
-            raise LearnerError(reply.get("message", "the learner failed"), reply.get("hint", ""), self.child.tail)
+            raise LearnerError(reply["message"], reply["hint"], self.child.tail, reply["code"])
         return reply
 
     async def _read(self) -> None:

@@ -212,11 +212,7 @@ def _sums(folder: Path, leave_out: str = "") -> list[Json]:
     files = []
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
-        if (
-            path.is_file()
-            and relative.parts[0] != leave_out
-            and relative.as_posix() not in (MANIFEST, STABLE)
-        ):
+        if path.is_file() and relative.parts[0] != leave_out and relative.as_posix() not in (MANIFEST, STABLE):
             size, digest = path.stat().st_size, _sha256(path)
             files.append({"path": relative.as_posix(), "bytes": size, "sha256": digest})
     return files

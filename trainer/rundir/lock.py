@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from trainer.rundir.jsonl import Json, decode_object, encode_line, iso
-from trainer.rundir.layout import RunPaths, make_folder, make_folder
+from trainer.rundir.layout import RunPaths, make_folder
 from trainer.rundir.process import ProcessId, host_name
 
 SILENT_S = 60.0

@@ -227,9 +227,7 @@ class RunReader:
         while self._update_rows_read < total:
             first = self._update_rows_read
             upto = min(total, first + 100_000)
-            data = self.paths.read(
-                "rollouts/updates.jsonl", first * UPDATE_BYTES, (upto - first) * UPDATE_BYTES
-            )
+            data = self.paths.read("rollouts/updates.jsonl", first * UPDATE_BYTES, (upto - first) * UPDATE_BYTES)
             for row in range(len(data) // UPDATE_BYTES):
                 try:
                     n = decoder.decode(data[row * UPDATE_BYTES : (row + 1) * UPDATE_BYTES]).n

@@ -61,9 +61,7 @@ def merge_updates(lines: Iterable[Json]) -> Json:
     """
     merged: Json = {}
     for line in lines:
-        fields = {
-            k: v for k, v in line.items() if k not in ("n", "attempt", "step", "iteration", "kind", "cut")
-        }
+        fields = {k: v for k, v in line.items() if k not in ("n", "attempt", "step", "iteration", "kind", "cut")}
         branch = fields.pop("branch", None)
         if line.get("kind") == "use":
             fields["step"] = line.get("step")

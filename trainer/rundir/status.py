@@ -108,9 +108,7 @@ class RunStatus(msgspec.Struct, kw_only=True):
     label: str
     attempt: int
     state: str = "starting"  # queued, starting, running, paused, stopping, succeeded, failed, cancelled
-    phase: str = (
-        "starting"  # queued, starting, training, evaluating, checkpointing, waiting, paused, stopping, done
-    )
+    phase: str = "starting"  # queued, starting, training, evaluating, checkpointing, waiting, paused, stopping, done
     end_reason: str | None = None  # completed, max_minutes, stopped, killed, preempted, error
     waiting: Waiting | None = None
     paused: Paused | None = None

@@ -59,9 +59,7 @@ def play(root: str | os.PathLike[str], config: SynthConfig) -> Iterator[int]:
         half = max(1, config.iterations // 2)
         kept = max(1, half - max(1, half // 4))
         yield from _Attempt(root, config, attempt=1, first=1, last=half).play(end="crashed")
-        yield from _Attempt(root, config, attempt=2, first=kept + 1, last=config.iterations).play(
-            end="healthy"
-        )
+        yield from _Attempt(root, config, attempt=2, first=kept + 1, last=config.iterations).play(end="healthy")
     else:
         yield from _Attempt(root, config, attempt=1, first=1, last=config.iterations).play(end=config.kind)
 
@@ -195,9 +193,7 @@ class _Attempt:
         for member in range(size):
             self.clock.now += 0.2
             failed = config.kind == "failed" and iteration == config.iterations and member == 0
-            members.append(
-                self._episode(iteration, number, member, None if failed else float(rewards[member]))
-            )
+            members.append(self._episode(iteration, number, member, None if failed else float(rewards[member])))
             counted.append(None if failed else float(rewards[member]))
         mean, std = float(rewards.mean()), float(rewards.std())
         writer.group(
@@ -280,8 +276,7 @@ class _Attempt:
                 wall=wall,
                 branches=[branch],
                 turns=[
-                    turn_record(t, seed, member, reward, span, self.clock.now - wall)
-                    for t, span in enumerate(spans)
+                    turn_record(t, seed, member, reward, span, self.clock.now - wall) for t, span in enumerate(spans)
                 ],
                 rewards={"O": reward, "O_path": "metrics.outcome_reward", "R": reward},
                 exclusion=exclusion,
@@ -298,9 +293,7 @@ class _Attempt:
         for member, reward in enumerate(rewards):
             self._episode(iteration, None, member, reward, split="eval")
         summary = {"eval/reward_mean": float(np.mean(rewards)), "eval/reward_std": float(np.std(rewards))}
-        self.writer.metrics(
-            summary, step=step, iteration=iteration, epoch=1, weight_version=iteration, eval_step=step
-        )
+        self.writer.metrics(summary, step=step, iteration=iteration, epoch=1, weight_version=iteration, eval_step=step)
         self.writer.event(
             "rl.eval.summary",
             f"evaluation at step {step}: {summary['eval/reward_mean']:.3f}",
@@ -353,9 +346,7 @@ class _Attempt:
         if end in ("healthy", "collapsed"):
             writer.event("rl.train.completed", "Training completed", step=step)
             writer.event("rl.job.completed", "Job completed", step=step)
-            writer.status(
-                state="succeeded", phase="done", end_reason="completed", results={"status": "succeeded"}
-            )
+            writer.status(state="succeeded", phase="done", end_reason="completed", results={"status": "succeeded"})
         elif end == "failed":
             failure = {
                 "code": "http_error",
@@ -400,9 +391,7 @@ def _tear(writer: RunWriter) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m trainer.rundir.synth", description="Write a synthetic run."
-    )
+    parser = argparse.ArgumentParser(prog="python -m trainer.rundir.synth", description="Write a synthetic run.")
     parser.add_argument("dir", type=Path, help="folder of the run; must not exist, or be empty")
     parser.add_argument("--episodes", type=int, default=256)
     parser.add_argument("--kind", choices=list(KINDS), default="healthy")
@@ -413,9 +402,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.dir.exists() and any(args.dir.iterdir()):
         print(f"{args.dir} is not empty; name another folder.", file=sys.stderr)
         return 2
-    config = SynthConfig(
-        episodes=args.episodes, kind=args.kind, seed=args.seed, turns=args.turns, tokens=args.tokens
-    )
+    config = SynthConfig(episodes=args.episodes, kind=args.kind, seed=args.seed, turns=args.turns, tokens=args.tokens)
     print(write_run(args.dir, config))
     return 0
 

@@ -52,9 +52,7 @@ def reward_level(config: SynthConfig, iteration: int) -> float:
     return 0.26 + 0.44 * (1 - math.exp(-3 * iteration / max(1, config.iterations)))
 
 
-def draw_branch(
-    random: np.random.Generator, config: SynthConfig, iteration: int
-) -> tuple[Branch, list[list[int]]]:
+def draw_branch(random: np.random.Generator, config: SynthConfig, iteration: int) -> tuple[Branch, list[list[int]]]:
     """Prompt of 20 tokens, then answers with 6 tokens of environment between them."""
     ids: list[int] = []
     mask: list[int] = []
@@ -113,9 +111,7 @@ def reward_metrics(rewards: list[float], group_size: int) -> dict[str, float]:
     }
 
 
-def turn_record(
-    t: int, seed: int, member: int, reward: float | None, span: list[int], start: float
-) -> TurnRecord:
+def turn_record(t: int, seed: int, member: int, reward: float | None, span: list[int], start: float) -> TurnRecord:
     return TurnRecord(
         t=t,
         calls=[t],

@@ -49,9 +49,7 @@ def encode_block(n: int, branch: int, attempt: int, arrays: Mapping[str, np.ndar
     for name, array in arrays.items():
         little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
         if little.dtype not in _NAMES or little.ndim != 1:
-            raise ValueError(
-                f"{name}: {little.ndim} axes of {little.dtype}, the format holds one of {list(_DTYPES)}"
-            )
+            raise ValueError(f"{name}: {little.ndim} axes of {little.dtype}, the format holds one of {list(_DTYPES)}")
         entries.append([name, _NAMES[little.dtype], len(body), little.size])
         body += little.tobytes()
         body += bytes(-len(body) % 8)

@@ -303,9 +303,7 @@ class RunWriter:
     def environment(self, document: Mapping[str, Any]) -> None:
         """environment.json of this attempt, likewise; `attempt` and `created_at` are filled in."""
         self._keep_earlier("environment.json")
-        self._replace(
-            "environment.json", {"attempt": self.attempt, "created_at": iso(self._clock()), **document}
-        )
+        self._replace("environment.json", {"attempt": self.attempt, "created_at": iso(self._clock()), **document})
 
     def _keep_earlier(self, name: str) -> None:
         kept = self.paths.root / name.replace(".json", f".{self.attempt - 1}.json")
@@ -320,9 +318,7 @@ class RunWriter:
     def _first_status(self, job_id: str, label: str, identity: ProcessId) -> RunStatus:
         """The document of the last attempt, freed of what ended with it; a fresh one if there is none."""
         now = iso(self._clock())
-        blank = RunStatus(
-            job_id=job_id, label=label, attempt=self.attempt, created_at=now, **_process_fields(identity)
-        )
+        blank = RunStatus(job_id=job_id, label=label, attempt=self.attempt, created_at=now, **_process_fields(identity))
         try:
             status = msgspec.convert(decode_object(self.paths.read("status.json")), RunStatus)
         except (OSError, ValueError):

@@ -155,9 +155,7 @@ class RolloutRequest(_RequestPart):
     """What our server accepts: `run_id` (older clients) or `trace_correlation_id` (newer), either alone."""
 
     run_id: str = Field(min_length=1, validation_alias=AliasChoices("run_id", "trace_correlation_id"))
-    trace_correlation_id: str = Field(
-        min_length=1, validation_alias=AliasChoices("trace_correlation_id", "run_id")
-    )
+    trace_correlation_id: str = Field(min_length=1, validation_alias=AliasChoices("trace_correlation_id", "run_id"))
     env: RolloutEnvSpec
     policy: RolloutPolicySpec
     ops: list[Any] = Field(default_factory=list)

@@ -61,9 +61,7 @@ class ChatClient:
     async def close(self) -> None:
         await self._pool.close()
 
-    async def complete(
-        self, policy: Json, messages: Sequence[Json], tools: Sequence[Json] | None = None
-    ) -> Completion:
+    async def complete(self, policy: Json, messages: Sequence[Json], tools: Sequence[Json] | None = None) -> Completion:
         """One completion. policy: the request's `policy.config` (URL and sampling fields).
 
         Raises `ModelCallError` on any failure. There is no time limit here: the caller of the app has one.
@@ -79,9 +77,7 @@ class ChatClient:
             async with self._pool.client() as http:
                 response = await http.post(chat_url(url), json=body)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise ModelCallError(
-                0, None, f"no answer from the inference server: {clean(str(error))}"
-            ) from None
+            raise ModelCallError(0, None, f"no answer from the inference server: {clean(str(error))}") from None
         try:
             answer = response.json()
         except (ValueError, RecursionError):

@@ -108,9 +108,7 @@ def _parse(body: object, cid: str) -> ParsedRollout:
     )
 
 
-def check_against_calls(
-    parsed: ParsedRollout, *, calls: int, failed: list[tuple[int, int]], max_turns: int
-) -> None:
+def check_against_calls(parsed: ParsedRollout, *, calls: int, failed: list[tuple[int, int]], max_turns: int) -> None:
     """Compares an answer with what the gateway recorded under its cid; adds warnings in place.
 
     calls: number of recorded calls. failed: (call, HTTP status) of those the gateway answered with an error.

@@ -24,9 +24,7 @@ def field_errors(body: object) -> str:
         f"{'.'.join(str(part) for part in listing(item.get('loc')))}: {item.get('msg', '?')}"
         for item in map(mapping, listing(detail))
     ]
-    message = mapping(mapping(detail).get("error")).get("message") or (
-        detail if isinstance(detail, str) else None
-    )
+    message = mapping(mapping(detail).get("error")).get("message") or (detail if isinstance(detail, str) else None)
     return clean("; ".join(errors[:5]) or str(message or "no reason given"), 500)
 
 
@@ -36,10 +34,7 @@ def extra_fields(body: object, request: Json) -> list[tuple[str, ...]]:
     paths = []
     for error in errors:
         kind, message = str(error.get("type")), str(error.get("msg")).lower()
-        if not (
-            kind in ("extra_forbidden", "value_error.extra")
-            or ("extra" in message and "permitted" in message)
-        ):
+        if not (kind in ("extra_forbidden", "value_error.extra") or ("extra" in message and "permitted" in message)):
             return []
         loc = [str(part) for part in listing(error.get("loc"))]
         path = tuple(loc[1:] if loc[:1] == ["body"] else loc)

@@ -99,9 +99,7 @@ def create_task_app(config: TaskAppConfig) -> Starlette:
     middleware = []
     if config.cors_origins:
         origins = list(config.cors_origins)
-        middleware.append(
-            Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
-        )
+        middleware.append(Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"]))
     app = Starlette(
         routes=routes,
         middleware=middleware,
@@ -129,14 +127,10 @@ def check_bind(host: str, *, has_key: bool) -> None:
 
 def server_config(app: Any, **options: Any) -> uvicorn.Config:
     """uvicorn as task apps want it: no access log, warnings only, quick to end."""
-    return uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S, **options
-    )
+    return uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S, **options)
 
 
-def run_task_app(
-    factory: Callable[[], TaskAppConfig | Any], *, host: str = "127.0.0.1", port: int = 8001
-) -> None:
+def run_task_app(factory: Callable[[], TaskAppConfig | Any], *, host: str = "127.0.0.1", port: int = 8001) -> None:
     """Serves what `factory` builds (a TaskAppConfig or an ASGI app) until SIGINT or SIGTERM."""
     check_bind(host, has_key=bool(auth.valid_keys()))
     built = factory()

@@ -98,9 +98,7 @@ async def test_many_episodes_at_once_are_not_mixed_up(play, gateway):
     asked = {path: body["messages"] for path, body in gateway.requests}
     for seed, fact in enumerate(BANK):
         messages = asked[f"/v1/chat/completions?cid=c{seed}"]
-        assert messages == [
-            {"role": "user", "content": f"Answer in as few words as possible. {fact.question}"}
-        ]
+        assert messages == [{"role": "user", "content": f"Answer in as few words as possible. {fact.question}"}]
 
 
 async def test_a_cut_reply(play, gateway):

@@ -43,9 +43,7 @@ def split(facts: Facts) -> Iterator[Problem]:
             given[0],
             f"{names} = {sum(numbers)}, and compute.gpu_count is {count}",
             allowed=f"three counts that sum to {count}",
-            fix=f"{given[0].rpartition('.')[2]} = {rest}"
-            if rest >= 1
-            else f"--set compute.gpu_count={sum(numbers)}",
+            fix=f"{given[0].rpartition('.')[2]} = {rest}" if rest >= 1 else f"--set compute.gpu_count={sum(numbers)}",
             code="topology",
         )
     engine, size = facts[COUNTS[0]], facts[f"{TOPOLOGY}tensor_parallel"]

@@ -154,9 +154,7 @@ def kl_reference(facts: Facts) -> Iterator[Problem]:
 def learning_rate(facts: Facts) -> Iterator[Problem]:
     rate, mode = facts["training.learning_rate"], facts["policy.trainer_mode"]
     if mode == "full" and rate > 1e-5:
-        yield facts.note(
-            "training.learning_rate", "high for full fine-tuning: 1e-6 is usual", code="learning_rate"
-        )
+        yield facts.note("training.learning_rate", "high for full fine-tuning: 1e-6 is usual", code="learning_rate")
     if mode != "full" and rate < 1e-6:
         why = f"low for an adapter: with {mode}, 1e-5 to 1e-3 is usual"
         yield facts.note("training.learning_rate", why, code="learning_rate")
@@ -200,14 +198,10 @@ def weight_sync(facts: Facts) -> Iterator[Problem]:
         key = "training.weight_sync.enable"
         if not facts.given(key) or facts.entries[key].value:
             key = "training.weight_sync.targets"
-        yield facts.warning(
-            key, "generation stays on the initial weights for the whole run", code="weight_sync"
-        )
+        yield facts.warning(key, "generation stays on the initial weights for the whole run", code="weight_sync")
     elif facts["training.weight_sync.verify_every_k"] == 0 and facts["training.max_lag"] > 0:
         why = "no canary compares engine and learner while generation runs ahead of training (max_lag > 0)"
-        yield facts.warning(
-            "training.weight_sync.verify_every_k", why, fix="verify_every_k = 10", code="canary"
-        )
+        yield facts.warning("training.weight_sync.verify_every_k", why, fix="verify_every_k = 10", code="canary")
 
 
 RULES = (

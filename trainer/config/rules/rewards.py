@@ -14,9 +14,7 @@ def step_rewards(facts: Facts) -> Iterator[Problem]:
         why = "read as 1.0: with decision_stepwise 0 meant no early bonus"
         yield facts.note(key, why, fix='step_rewards_mode = "off" switches step rewards off', code="beta")
     elif facts["training.rewards.step_rewards_enabled"]:
-        yield facts.warning(
-            key, "the step term of the reward is multiplied by 0", fix="beta = 1.0", code="beta"
-        )
+        yield facts.warning(key, "the step term of the reward is multiplied by 0", fix="beta = 1.0", code="beta")
 
 
 def judge_off(facts: Facts) -> Iterator[Problem]:
@@ -85,9 +83,7 @@ def reward_sources(facts: Facts) -> Iterator[Problem]:
     key = "rollout.rubric_rewards_only"
     if facts["rollout.task_app_origin_rewards_only"]:
         why = "rollout.task_app_origin_rewards_only is true, too: no reward would be left"
-        yield facts.problem(
-            key, why, allowed="one of the two", fix="delete one of the two lines", code="rewards"
-        )
+        yield facts.problem(key, why, allowed="one of the two", fix="delete one of the two lines", code="rewards")
     elif not facts["judge.enabled"]:
         why = "the judge is off, so no reward would be left"
         fix = "rubric_rewards_only = false        or   --set judge.enabled=true"

@@ -32,9 +32,7 @@ class JudgeOptionsConfig(Section):
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = key(
         help="name of the variable that holds the key", derived="by provider", example="OPENAI_API_KEY"
     )
-    rubric_id: Name | None = key(
-        help="rubric: looked up in rubrics/, then in the task app, then in the service"
-    )
+    rubric_id: Name | None = key(help="rubric: looked up in rubrics/, then in the task app, then in the service")
     rubric_overrides: dict[str, Any] = key({}, help="event and outcome parts that replace the rubric's")
     tracks: list[str] | None = key(help="keep criteria whose id starts with `track.`", derived="all")
     weights: dict[str, NonNegativeFloat] = key({}, help="weights of tracks; not given: equal")
@@ -61,9 +59,9 @@ class SmokeConfig(Section):
     env_name: str | None = key(help="request env name", derived="rollout.env_name")
     policy_name: str | None = key(help="request policy name", derived="rollout.policy_name")
     max_steps: Positive = key(10, help="turns of one test episode", unit="turns")
-    policy: Annotated[
-        str, Field(pattern=r"^(mock|scripted|self|human|gpt-5-nano|openai|groq|https?://[^\s/]+.*)$")
-    ] = key("mock", help="who answers: mock, scripted, self, human, gpt-5-nano, openai, groq, or a URL")
+    policy: Annotated[str, Field(pattern=r"^(mock|scripted|self|human|gpt-5-nano|openai|groq|https?://[^\s/]+.*)$")] = (
+        key("mock", help="who answers: mock, scripted, self, human, gpt-5-nano, openai, groq, or a URL")
+    )
     model: Name | None = key(help="model name sent to the provider", derived="by smoke.policy")
     mock_backend: Literal["synthetic", "openai"] = key("synthetic", help="what stands behind mock")
     mock_port: Port = key(0, help="port of the mock server; 0 is a free one")

@@ -20,9 +20,7 @@ Epsilon = Annotated[float, Field(gt=0, lt=1)]
 
 class WeightSyncConfig(Section):
     enable: bool = key(True, help="false: generation stays on the initial weights, for debugging")
-    targets: list[Literal["vllm"]] = key(
-        ["vllm"], help="which consumers get weights; empty switches sync off"
-    )
+    targets: list[Literal["vllm"]] = key(["vllm"], help="which consumers get weights; empty switches sync off")
     mode: Literal["lora", "full"] | None = key(
         help="lora: adapter only; full: all weights, for a LoRA run a merged copy",
         derived="by policy.trainer_mode and device",
@@ -42,9 +40,7 @@ class LoraConfig(Section):
     dropout: Annotated[float, Field(ge=0, lt=1)] = key(
         0.0, help="recorded in the adapter config only: the policy forward always runs without dropout"
     )
-    target_modules: Annotated[list[str], Field(min_length=1)] = key(
-        ["all-linear"], help="layers that get adapters"
-    )
+    target_modules: Annotated[list[str], Field(min_length=1)] = key(["all-linear"], help="layers that get adapters")
 
 
 class RewardsConfig(Section):

@@ -56,9 +56,7 @@ class RolloutConfig(Section):
     )
     task_app_origin_rewards_only: bool = key(False, help="blend becomes env only; the judge is not called")
     rubric_rewards_only: bool = key(False, help="the env weight becomes 0, and step rewards with it")
-    thinking_mode: str | None = key(
-        help="put in the request's policy config; think and no_think set the template"
-    )
+    thinking_mode: str | None = key(help="put in the request's policy config; think and no_think set the template")
     thinking_budget: NonNegative | None = key(help="put in the request's policy config", unit="tokens")
     use_vision: bool | None = key(help="put in the request's policy config only: the learner is text-only")
     image_only_mode: bool | None = key(help="as use_vision")
@@ -74,9 +72,7 @@ class DataConfig(Section):
     )
     split: str | None = key(help="env.config.split of training requests, if absent there")
     evaluation_split: str | None = key(help="the same for evaluation requests")
-    evaluation_episodes: Positive | None = key(
-        help="fills evaluation.instances when that is unset", unit="episodes"
-    )
+    evaluation_episodes: Positive | None = key(help="fills evaluation.instances when that is unset", unit="episodes")
     episodes_per_iteration: Positive | None = key(
         help="no effect: episodes of an iteration follow from [rollout]", unit="episodes"
     )
@@ -100,9 +96,7 @@ class EvaluationConfig(Section):
         REQUIRED, help="task seeds of evaluation, held out from training", example=[0, 1, 2, 3]
     )
     temperature: NonNegativeFloat = key(0.0, help="sampling of evaluation calls; 0 is greedy")
-    rollouts_per_seed: Positive | None = key(
-        help="instances = len(seeds) x this when instances is 0 or unset"
-    )
+    rollouts_per_seed: Positive | None = key(help="instances = len(seeds) x this when instances is 0 or unset")
     max_concurrent_rollouts: Positive | None = key(
         help="rollouts in flight during evaluation",
         unit="rollouts",

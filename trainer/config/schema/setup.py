@@ -27,9 +27,7 @@ class AlgorithmConfig(Section):
         help="policy_gradient: group advantages, no critic; ppo: clipped token ratio, a value head, GAE",
         example="policy_gradient",
     )
-    variety: Literal["gspo", "gspo_token", "grpo", "dr_grpo", "ppo"] = key(
-        REQUIRED, help="the loss", example="gspo"
-    )
+    variety: Literal["gspo", "gspo_token", "grpo", "dr_grpo", "ppo"] = key(REQUIRED, help="the loss", example="gspo")
 
 
 class ServicesConfig(Section):
@@ -46,9 +44,7 @@ class TopologyConfig(Section):
         help="split: engine and learner own disjoint GPUs; colocate: they share and take turns",
         derived="split from 2 GPUs, colocate with 1, cpu with 0",
     )
-    gpus_for_vllm: NonNegative | None = key(
-        help="engine GPUs", unit="GPUs", derived="what is left of gpu_count"
-    )
+    gpus_for_vllm: NonNegative | None = key(help="engine GPUs", unit="GPUs", derived="what is left of gpu_count")
     gpus_for_training: NonNegative | None = key(
         help="learner ranks", unit="GPUs", derived="max(1, (gpu_count - gpus_for_ref) // 2)"
     )
@@ -87,9 +83,7 @@ class ComputeConfig(Section):
 
 
 class MultimodalLimits(OpenSection):
-    image: NonNegative | None = key(
-        help="images of one prompt, passed to the engine; the learner is text-only"
-    )
+    image: NonNegative | None = key(help="images of one prompt, passed to the engine; the learner is text-only")
 
 
 class VllmConfig(OpenSection):
@@ -112,9 +106,7 @@ class VllmConfig(OpenSection):
         derived="vllm.max_parallel_generations, else the engine's own",
     )
     enforce_eager: bool = key(False, help="no CUDA graphs: slower, less memory")
-    max_parallel_generations: Positive | None = key(
-        help="sets max_num_seqs if that is unset", unit="sequences"
-    )
+    max_parallel_generations: Positive | None = key(help="sets max_num_seqs if that is unset", unit="sequences")
     limit_mm_per_prompt: MultimodalLimits = Field(default_factory=MultimodalLimits)
     tool_call_parser: Name | None = key(
         help="parser of tool calls in sampled text: hermes, llama-json, qwen, or one of the engine's",
@@ -140,9 +132,7 @@ class PolicyConfig(Section):
         help="first part of the run folder's name, the job name and the model id",
         example="my-model",
     )
-    max_tokens: Positive = key(
-        512, help="completion cap of one model call, enforced by the gateway", unit="tokens"
-    )
+    max_tokens: Positive = key(512, help="completion cap of one model call, enforced by the gateway", unit="tokens")
     temperature: PositiveFloat = key(0.7, help="sampling temperature of training rollouts", live=True)
     top_p: Annotated[float, Field(gt=0, le=1)] = key(
         1.0, help="evaluation only: training always samples the plain distribution"
@@ -152,6 +142,4 @@ class PolicyConfig(Section):
     stop_sequences: Annotated[list[str], Field(max_length=16)] = key(
         [], help="sent as `stop`; the matched text stays in the trained tokens as sampled"
     )
-    inference_url: Url | None = key(
-        help="where a smoke test without mock sends its calls; ignored by training"
-    )
+    inference_url: Url | None = key(help="where a smoke test without mock sends its calls; ignored by training")
