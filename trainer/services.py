@@ -160,6 +160,7 @@ class Services:
             max_num_seqs=config.vllm.max_num_seqs,
             startup_timeout_s=config.inference.startup_timeout_s,
             threads=self._threads,
+            deterministic=config.training.deterministic,
             sink=self.log("inference-0"),
         )
         self._stack.push_async_callback(engine.stop)

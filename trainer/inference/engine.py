@@ -66,7 +66,10 @@ class Engine(ABC):
 
     @abstractmethod
     async def render(
-        self, messages: Sequence[Json], tools: Sequence[Json] | None = None, template_kwargs: Json | None = None
+        self,
+        messages: Sequence[Json],
+        tools: Sequence[Json] | None = None,
+        template_kwargs: Json | None = None,
     ) -> list[int]:
         """Prompt ids of a chat, generation prompt included."""
 

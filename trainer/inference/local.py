@@ -1,0 +1,227 @@
+"""The local engine: our own batched decoding in a child process (local_server.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from trainer.frames import SCHEMA, Channel, Frame
+from trainer.inference.chat import Chat
+from trainer.inference.engine import Chunk, ContextOverflow, Engine, EngineError, Json, Reply, Sampling
+from trainer.models import ResolvedModel
+from trainer.processes import Child, spawn, torch_environment
+
+DEFAULT_MAX_NUM_SEQS = 64
+STOP_GRACE_S = 2.0
+
+
+class LocalEngine(Engine):
+    """Owns the process and its socket. Chats are rendered here, so only token ids cross the socket.
+
+    `ended` is done as soon as the process is gone, whatever the reason; running calls then raise EngineError."""
+
+    kind = "local"
+
+    def __init__(
+        self,
+        model: ResolvedModel,
+        *,
+        dtype: str,
+        max_model_len: int,
+        max_num_seqs: int | None = None,
+        startup_timeout_s: float = 600.0,
+        threads: int | None = None,
+        deterministic: bool = False,
+        sink: Callable[[bytes], object] = lambda line: None,
+    ) -> None:
+        self.model_name, self.max_model_len, self.weight_version = model.name, max_model_len, 0
+        self._model, self._dtype = model, dtype
+        self._max_num_seqs = max_num_seqs or DEFAULT_MAX_NUM_SEQS
+        self._startup_timeout_s, self._threads = startup_timeout_s, threads or os.cpu_count() or 1
+        self._deterministic, self._sink = deterministic, sink
+        self._child: Child | None = None
+        self._channel: Channel | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._failure: str | None = None
+        self._ids = itertools.count()
+        self._streams: dict[int, asyncio.Queue[Chunk | EngineError]] = {}
+        self._answers: dict[int, asyncio.Future[Frame]] = {}
+        self.ended: asyncio.Future[None]
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    @property
+    def tail(self) -> str:
+        """The last lines that the process printed."""
+        return self._child.tail if self._child else ""
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        return self._chat.eos_token_ids
+
+    async def start(self) -> None:
+        self.ended = asyncio.get_running_loop().create_future()
+        folder = tempfile.mkdtemp(prefix="rltui-engine-")  # mode 0700: nobody else can connect
+        accepted: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
+
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if not accepted.done():
+                accepted.set_result(Channel(reader, writer))
+
+        server = await asyncio.start_unix_server(connected, path=f"{folder}/s")
+        try:
+            # the process takes seconds to import torch; the tokenizer loads beside it
+            child = self._child = await spawn(
+                "inference", self._argv(f"{folder}/s"), sink=self._sink, env=torch_environment(self._threads)
+            )
+            try:
+                self._chat = await asyncio.to_thread(Chat, self._model.path)
+            except (OSError, ValueError) as error:
+                raise EngineError(f"the tokenizer of {self.model_name} cannot be loaded: {error}") from None
+            hello = asyncio.ensure_future(self._hello(accepted))
+            await asyncio.wait([hello, child.ended], timeout=self._startup_timeout_s, return_when="FIRST_COMPLETED")
+            if not hello.done():
+                hello.cancel()
+                if child.ended.done():
+                    raise EngineError(f"the local engine ended while it loaded {self.model_name}")
+                raise EngineError(
+                    f"the local engine did not answer within {self._startup_timeout_s:g} s; "
+                    "raise inference.startup_timeout_s"
+                )
+            hello.result()
+        except BaseException:
+            await self.stop()
+            raise
+        finally:
+            server.close()
+            shutil.rmtree(folder, ignore_errors=True)
+        self._reader = asyncio.create_task(self._read())
+
+    def _argv(self, socket: str) -> list[str]:
+        argv = [sys.executable, "-m", "trainer.inference.local_server", "--socket", socket]
+        argv += ["--model", str(self._model.path), "--dtype", self._dtype, "--threads", str(self._threads)]
+        argv += ["--max-model-len", str(self.max_model_len), "--max-num-seqs", str(self._max_num_seqs)]
+        return argv + (["--deterministic"] if self._deterministic else [])
+
+    async def _hello(self, accepted: asyncio.Future[Channel]) -> None:
+        self._channel = await accepted
+        frame = await self._channel.receive()
+        if frame is None or frame["type"] != "hello":
+            cause = "" if frame is None else f": {frame['message']}"
+            raise EngineError(f"the local engine could not load {self.model_name}{cause}")
+        if frame["schema"] != SCHEMA:
+            raise EngineError("the local engine is of another version; install rltui anew")
+
+    async def render(
+        self,
+        messages: Sequence[Json],
+        tools: Sequence[Json] | None = None,
+        template_kwargs: Json | None = None,
+    ) -> list[int]:
+        return self._chat.render(messages, tools, template_kwargs)
+
+    async def tokenize(self, text: str) -> list[int]:
+        return self._chat.tokenize(text)
+
+    async def derender(self, token_ids: Sequence[int], tools: Sequence[Json] | None = None) -> Reply:
+        return self._chat.derender(token_ids)
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> AsyncIterator[Chunk]:
+        if len(prompt_ids) >= self.max_model_len:
+            raise ContextOverflow(f"the prompt has {len(prompt_ids)} tokens, the context limit is {self.max_model_len}")
+        id, stream = next(self._ids), asyncio.Queue[Chunk | EngineError]()
+        self._streams[id] = stream
+        finished = False
+        try:
+            await self._send(
+                {"type": "generate", "id": id, "prompt_ids": list(prompt_ids), "sampling": asdict(sampling)}
+            )
+            while not finished:
+                chunk = await stream.get()
+                if isinstance(chunk, EngineError):
+                    finished = True
+                    raise chunk
+                finished = chunk.finish_reason is not None
+                yield chunk
+        finally:
+            del self._streams[id]
+            if not finished and self._failure is None:
+                await self._send({"type": "abort", "id": id})
+
+    async def load_weights(self, path: Path, version: int) -> None:
+        id = next(self._ids)
+        answer = self._answers[id] = asyncio.get_running_loop().create_future()
+        try:
+            await self._send({"type": "load", "id": id, "path": str(path), "version": version})
+            frame = await answer
+        finally:
+            del self._answers[id]
+        if frame["type"] == "error":
+            raise EngineError(f"the local engine could not load weight version {version}: {frame['message']}")
+        self.weight_version = version
+
+    async def stop(self) -> None:
+        if self._failure is None:
+            self._fail("the local engine was stopped")
+        if self._channel is not None:
+            await self._channel.close()  # the process ends by itself when its socket closes
+        if self._child is not None:
+            await asyncio.wait([self._child.ended], timeout=STOP_GRACE_S)
+            await self._child.terminate()
+        if self._reader is not None:
+            self._reader.cancel()
+
+    def describe(self) -> Json:
+        return {
+            "kind": self.kind,
+            "model": self.model_name,
+            "revision": self._model.revision,
+            "dtype": self._dtype,
+            "max_model_len": self.max_model_len,
+            "max_num_seqs": self._max_num_seqs,
+            "threads": self._threads,
+            "deterministic": self._deterministic,
+        }
+
+    async def _send(self, frame: Frame) -> None:
+        if self._failure is not None or self._channel is None:
+            raise EngineError(self._failure or "the local engine is not running")
+        try:
+            await self._channel.send(frame)
+        except (ConnectionError, RuntimeError):
+            raise EngineError("the connection to the local engine is lost; see its log") from None
+
+    async def _read(self) -> None:
+        assert self._channel is not None
+        while (frame := await self._channel.receive()) is not None:
+            if frame["type"] == "tokens":
+                version = frame["version"]
+                for id, token, logp, finish, detail in frame["items"]:
+                    if (stream := self._streams.get(id)) is not None:
+                        stream.put_nowait(Chunk([token], [logp], version, finish, detail))
+            elif (stream := self._streams.get(frame["id"])) is not None:
+                stream.put_nowait(EngineError(frame["message"]))
+            elif (answer := self._answers.get(frame["id"])) is not None and not answer.done():
+                answer.set_result(frame)
+        self._fail("the local engine process ended; see its log")
+
+    def _fail(self, cause: str) -> None:
+        """Every running call and load raises EngineError(cause), and `ended` is done."""
+        if self._failure is None:
+            self._failure = cause
+        for stream in self._streams.values():
+            stream.put_nowait(EngineError(cause))
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(EngineError(cause))
+        if hasattr(self, "ended") and not self.ended.done():
+            self.ended.set_result(None)

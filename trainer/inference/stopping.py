@@ -1,0 +1,44 @@
+"""Stop strings over sampled token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+Decode = Callable[[Sequence[int]], str]
+
+
+class StopStrings:
+    """Finds the first stop string as tokens come. Only the last tokens are decoded: a token is at least a byte, so a
+    stop of b bytes lies within the last b tokens."""
+
+    def __init__(self, stops: Sequence[str], decode: Decode) -> None:
+        self._stops = tuple(s for s in stops if s)
+        self._decode = decode
+        self._window = max((len(s.encode()) for s in self._stops), default=0) + 4
+
+    def match(self, token_ids: Sequence[int]) -> str | None:
+        """The stop string that the newest token completed."""
+        if not self._stops:
+            return None
+        text = self._decode(token_ids[-self._window :])
+        found = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        return min(found)[1] if found else None
+
+
+def cut_at_stop(text: str, stop: str | None) -> str:
+    """What the client reads: the text before the matched stop string."""
+    return text if stop is None or (at := text.find(stop)) < 0 else text[:at]
+
+
+def safe_length(text: str, stops: Sequence[str]) -> int:
+    """How much of a growing text may be shown: not a tail that may become a stop string or a whole character."""
+    end = len(text)
+    while end and text[end - 1] == "\ufffd":
+        end -= 1
+    hold = 0
+    for stop in stops:
+        for size in range(min(len(stop) - 1, end), hold, -1):
+            if text.endswith(stop[:size], 0, end):
+                hold = size
+                break
+    return end - hold
