@@ -13,6 +13,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from ctypes.util import find_library
 
 PR_SET_PDEATHSIG = 1
 TERM_GRACE_S = 5.0
@@ -34,12 +35,17 @@ def torch_environment(threads: int) -> dict[str, str]:
     """Environment of a child that computes with torch on the CPU.
 
     Learner and engine share the same cores. In the synchronous loop they alternate, so each takes all of them, and an
-    idle OpenMP thread must sleep: with the default active wait it would spin for 200 ms in the other's time.
+    idle OpenMP thread must sleep: with the default active wait it would spin for 200 ms in the other's time. A spin of
+    some microseconds stays, for the thousands of small operations of a decode step that follow each other.
     """
+    allocator = find_library("tcmalloc_minimal")  # where the machine has it: a fifth faster than glibc's here
+    preload = " ".join(filter(None, [os.environ.get("LD_PRELOAD"), allocator]))
     return {
+        **({"LD_PRELOAD": preload} if preload else {}),
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
         "OMP_WAIT_POLICY": "PASSIVE",
+        "GOMP_SPINCOUNT": "5000",
         "KMP_BLOCKTIME": "0",
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_DISABLE_TELEMETRY": "1",
