@@ -78,7 +78,10 @@ def resolve_model(name: str) -> ResolvedModel:
 
 def needs_conversion(name: str) -> bool:
     """Whether `resolve_model(name)` would first convert a model, which takes half a minute of two cores."""
-    return name == SMOLLM2 and not _smollm2_target().is_dir()
+    if name == SMOLLM2:
+        with contextlib.suppress(ModelNotFound):  # resolving it will say so
+            return not _smollm2_target().is_dir()
+    return False
 
 
 def load_tokenizer(path: Path | str) -> PreTrainedTokenizerFast:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from trainer.config.schema import TrainingConfig
 from trainer.errors import RunError
 from trainer.learner.client import LearnerProcess
 from trainer.learner.protocol import StepResult
@@ -41,7 +42,7 @@ ETA_STEPS = 20  # the remaining time follows from the median of that many steps
 class Recorder:
     """All writes of a run go through here; a full disk becomes a RunError that names the folder."""
 
-    def __init__(self, writer: RunWriter, derived: Mapping[str, int], iterations_per_epoch: int) -> None:
+    def __init__(self, writer: RunWriter, derived: Mapping[str, int], training: TrainingConfig) -> None:
         self.writer = writer
         self.step = self.iteration = 0  # done so far
         self.weight_version = self.weight_updates = 0
@@ -50,7 +51,8 @@ class Recorder:
         self.best: dict[str, Any] | None = None  # checkpoint with the highest reward
         self.checkpoints: list[dict[str, Any]] = []
         self.started = time.time()
-        self._derived, self._per_epoch = derived, iterations_per_epoch
+        self._derived = derived
+        self._per_epoch, self._log_interval = training.iterations_per_epoch, training.log_interval
         self._step_seconds: deque[float] = deque(maxlen=ETA_STEPS)
 
     # --- writing ------------------------------------------------------------------------------------------
@@ -202,6 +204,19 @@ class Recorder:
             )
         self._step_seconds.append(seconds)
         self.metrics({**result.metrics, **values}, iteration=iteration)
+        if self.step % self._log_interval == 0:
+            fields = {"loss": "gspo/loss", "grad_norm": "optim/grad_norm", "lr": "optim/lr"}
+            shown = {name: result.metrics.get(metric) for name, metric in fields.items()}
+            clipped = (result.metrics.get(f"gspo/clip_frac_{side}", 0.0) for side in ("low", "high"))
+            self.event(
+                "rl.train.step",
+                f"step {self.step}",
+                iteration=iteration,
+                epoch=self.epoch(iteration),
+                **shown,
+                clip_frac=sum(clipped),
+                lag=0,
+            )
         left = self._derived["steps"] - self.step
         self.status(
             step=self.step,

@@ -18,8 +18,7 @@ from typing import Any
 from trainer import environment, supported
 from trainer.config import ConfigError, Loaded, load
 from trainer.errors import EXIT_CONFIG, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, RunError
-from trainer.learner.protocol import LearnerSettings
-from trainer.models import ResolvedModel
+from trainer.models import needs_conversion
 from trainer.pipeline import Pipeline
 from trainer.recorder import Recorder
 from trainer.rollout.player import FirstTries, Player, PlayRules
@@ -28,10 +27,9 @@ from trainer.rundir import DiskFull, RunLock, RunLocked, RunWriter
 from trainer.rundir.disk import replace_file
 from trainer.rundir.layout import new_job_id
 from trainer.services import Services
+from trainer.settings import learner_settings, play_rules
 from trainer.supervisor import Supervisor
 from trainer.weights.slots import SlotSync
-
-MICRO_BATCH_TOKENS = 4096  # where training.micro_batch_tokens is not given
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +72,7 @@ def _locked(arguments: argparse.Namespace, loaded: Loaded) -> int:
         replace_file(writer.paths, "config.toml", arguments.config.read_bytes())
         writer.resolved(loaded.resolved())
         writer.environment(environment.describe(sys.argv, run_dir))
-        recorder = Recorder(writer, loaded.derived, loaded.config.training.iterations_per_epoch)
+        recorder = Recorder(writer, loaded.derived, loaded.config.training)
         return asyncio.run(Attempt(loaded, recorder).run())
 
 
@@ -156,7 +154,9 @@ class Attempt:
         """Task app and model first: each can be wrong in a second, and the loads that follow take many."""
         self._recorder.phase("starting", waiting=_waiting("task_app", "the task app's health"))
         await services.start_task_app()
-        self._recorder.phase("starting", waiting=_waiting("engine", f"the model {self._config.policy.model_name}"))
+        name = self._config.policy.model_name or ""
+        once = ", which is converted once (half a minute)" if needs_conversion(name) else ""
+        self._recorder.phase("starting", waiting=_waiting("engine", f"the model {name}{once}"))
         model = await services.resolve_model()
         try:
             self._loaded = self._loaded.for_model(model.context_limit)
@@ -165,7 +165,7 @@ class Attempt:
         self._config = self._loaded.config
         self._recorder.writer.resolved(self._loaded.resolved())
         self._recorder.phase("starting", waiting=_waiting("engine", "engine and learner load the weights"))
-        await services.start_engine_and_learner(self._config, self._learner_settings(model))
+        await services.start_engine_and_learner(self._config, learner_settings(self._loaded, model.path))
         self._recorder.status(waiting=None)
 
     def _build(self, services: Services) -> Pipeline:
@@ -199,7 +199,7 @@ class Attempt:
         )
         for note in services.client.notes:
             recorder.warn("task_app", note)
-        evaluation = config.evaluation
+        evaluation, job_id = config.evaluation, recorder.writer.job_id
         limit, first_tries = asyncio.Semaphore(config.rollout.max_concurrent_rollouts), FirstTries()
 
         def player(rules: PlayRules) -> Player:
@@ -212,6 +212,15 @@ class Attempt:
                 lambda episode: recorder.episode(episode, rules),
             )
 
+        try:
+            cursor = SeedCursor(
+                config.data.seed_start,
+                config.data.seed_count or services.seed_count,
+                evaluation.seeds if evaluation else [],
+            )
+        except ValueError as error:
+            hint = "change data.seed_start, data.seed_count or evaluation.seeds"
+            raise RunError("config", str(error), hint, exit_code=EXIT_CONFIG) from None
         sync = None
         if config.training.weight_sync.enable and config.training.weight_sync.targets:
             sync = SlotSync(services.learner, services.engine, recorder.writer.paths.weights)
@@ -220,71 +229,10 @@ class Attempt:
             services,
             recorder,
             sync,
-            player(self._rules(services, "train")),
-            player(self._rules(services, "eval")),
-            SeedCursor(
-                config.data.seed_start,
-                config.data.seed_count or services.seed_count,
-                evaluation.seeds if evaluation else [],
-            ),
+            player(play_rules(config, job_id, "train")),
+            player(play_rules(config, job_id, "eval")),
+            cursor,
             self._stopping,
-        )
-
-    def _rules(self, services: Services, split: str) -> PlayRules:
-        config = self._config
-        policy, rollout, evaluation = config.policy, config.rollout, config.evaluation
-        training = split == "train"
-        temperature = policy.temperature if training or evaluation is None else evaluation.temperature
-        return PlayRules(
-            job_id=self._recorder.writer.job_id,
-            env_name=rollout.env_name,
-            env_config=rollout.env_config,
-            policy_name=rollout.policy_name,
-            policy_config=rollout.policy_config,
-            model=policy.label,
-            max_turns=rollout.max_turns,
-            max_tokens=policy.max_tokens,
-            temperature=temperature,
-            top_p=1.0 if training else policy.top_p,
-            top_k=-1 if training else policy.top_k or -1,
-            repetition_penalty=1.0 if training else policy.repetition_penalty,
-            stop=tuple(policy.stop_sequences),
-            data_split=config.data.split if training else config.data.evaluation_split,
-            ops=tuple(rollout.ops),
-            on_done=rollout.on_done,
-            timeout_s=rollout.timeout_s,
-            max_retries=rollout.max_retries,
-            seed=config.training.seed,
-        )
-
-    def _learner_settings(self, model: ResolvedModel) -> LearnerSettings:
-        config, derived = self._config, self._loaded.derived
-        training, lora = config.training, config.training.lora
-        return LearnerSettings(
-            model=str(model.path),
-            trainer_mode=config.policy.trainer_mode,
-            dtype=training.dtype,
-            seed=training.seed,
-            deterministic=training.deterministic,
-            variety=config.algorithm.variety,
-            anchor=training.anchor,
-            clip_eps_low=training.clip_eps_low,
-            clip_eps_high=training.clip_eps_high,
-            loss_aggregation=training.loss_aggregation,
-            learning_rate=training.learning_rate,
-            lr_schedule=training.lr_schedule,
-            warmup_steps=training.warmup_iters * derived["m"],
-            total_steps=derived["steps"],
-            weight_decay=training.weight_decay,
-            max_grad_norm=training.max_grad_norm,
-            max_seq_len=training.max_seq_len,
-            micro_batch_tokens=training.micro_batch_tokens or max(MICRO_BATCH_TOKENS, training.max_seq_len),
-            gradient_checkpointing=bool(training.gradient_checkpointing),
-            lora_r=lora.r,
-            lora_alpha=lora.alpha,
-            lora_dropout=lora.dropout,
-            lora_target_modules=list(lora.target_modules),
-            base_name=config.policy.model_name or "",
         )
 
     # --- the end --------------------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import os
 import secrets
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from urllib.parse import urlsplit
 
 from trainer.config import RunConfig
 from trainer.errors import EXIT_CONFIG, RunError
@@ -94,6 +96,7 @@ class Services:
         config = self._config
         url = config.services.task_url
         if url.startswith(("http://", "https://")):
+            check_way_back(config)
             key = os.environ.get(KEY) or None
         else:
             key = secrets.token_urlsafe(32)
@@ -210,3 +213,22 @@ class Services:
         }[name]
         code = {"learner": "learner_down", "engine": "engine_down", "task app": "task_app_down"}[name]
         raise RunError(code, f"the {name} process ended while the run was going on", f"see logs/{log}.log", tail)
+
+
+def check_way_back(config: RunConfig) -> None:
+    """A task app on another host must be able to reach the gateway (WIRE 2.1). Raises RunError."""
+    app, gateway = urlsplit(config.services.task_url).hostname or "", config.inference.gateway_host
+    if not is_loopback(app) and is_loopback(gateway) and config.inference.public_url is None:
+        raise RunError(
+            "no_way_back",
+            f"the task app at {app} cannot reach the gateway, which listens on {gateway} only",
+            "set inference.public_url to an address that leads here, or inference.tunnel",
+            exit_code=EXIT_CONFIG,
+        )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

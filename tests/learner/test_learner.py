@@ -120,8 +120,8 @@ def test_noise_is_measured_on_fresh_episodes_only(settings) -> None:
     learner.step(1, frames)
     measured, version_0 = learner.sd_seq, learner.logp_noise
     assert 0 < measured < 0.1 and version_0["mean"] > 0
-    for frame in frames:
-        frame.lag = 1
+    for sequence in frames:
+        sequence.lag = 1
     learner.step(2, frames)  # the policy has moved: this spread is not noise
     assert (learner.sd_seq, learner.logp_noise) == (measured, version_0)
 

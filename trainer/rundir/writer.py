@@ -38,6 +38,7 @@ from trainer.rundir.layout import (
 )
 from trainer.rundir.process import ProcessId
 from trainer.rundir.records import EVENTS_WITH_STEP, TERMINAL_STATES, EpisodeRecord, GroupRecord, JudgeRecord
+from trainer.rundir.segments import Segments
 from trainer.rundir.status import RunStatus, merged, with_latest
 from trainer.rundir.textcut import encode_episode
 from trainer.rundir.tokens import behaviour_arrays, encode_block
@@ -85,8 +86,8 @@ class RunWriter:
         self._groups = self._lines("rollouts/groups.jsonl")
         self._index = self._rows("rollouts/index.jsonl", INDEX_BYTES)
         self._updates = self._rows("rollouts/updates.jsonl", UPDATE_BYTES)
-        self._text = _Segments(self, text_segment, text_segment_bytes, lines=True)
-        self._tokens = _Segments(self, token_segment, token_segment_bytes, lines=False)
+        self._text = Segments(self.paths, self._disk, self._append, text_segment, text_segment_bytes, lines=True)
+        self._tokens = Segments(self.paths, self._disk, self._append, token_segment, token_segment_bytes, lines=False)
         for folder in (self.paths.rollouts, self.paths.root):
             sync_folder(folder)
 
@@ -401,48 +402,6 @@ class RunWriter:
         file = AppendFile(self.paths, name, self._disk)
         file.cut_to_multiple(line_bytes)
         return file
-
-
-class _Segments:
-    """Files `NAME-00000`, `NAME-00001`, …: the next one begins where a record would pass the size limit.
-
-    A torn block at the end of a token segment may stay: no reference points to it.
-    """
-
-    def __init__(self, writer: RunWriter, name: Callable[[int], str], limit: int, *, lines: bool) -> None:
-        self._writer = writer
-        self._name = name
-        self._limit = limit
-        self._lines = lines
-        self.number = 0
-        while (writer.paths.root / name(self.number + 1)).is_file():
-            self.number += 1
-        self.file = self._open()
-
-    def _open(self) -> AppendFile:
-        file = AppendFile(self._writer.paths, self._name(self.number), self._writer._disk)
-        if self._lines:
-            file.cut_torn_line()
-        return file
-
-    def append(self, data: bytes) -> list[int]:
-        """[segment, offset, bytes]"""
-        if self.file.size and self.file.size + len(data) > self._limit:
-            self.file.sync()
-            self.file.close()
-            self.number += 1
-            self.file = self._open()
-            sync_folder(self.file.path.parent)
-        offset = self._writer._append(self.file, data)
-        return [self.number, offset, len(data)]
-
-    def position(self) -> tuple[int, int]:
-        return self.number, self.file.size
-
-    def cut_back(self, position: tuple[int, int]) -> None:
-        """Take back what was appended since; in an earlier segment unreferenced bytes may stay."""
-        number, size = position
-        self.file.forget(size if number == self.number else 0)
 
 
 def _process_fields(identity: ProcessId) -> Json:

@@ -1,12 +1,14 @@
 """Merged or full weights through two files, the form for an engine on a CPU (DESIGN 5).
 
 The learner merges in fp32, casts once and writes the slot that is not being served; the engine maps that file and
-swaps to it between two decode steps. Nothing live is shared: the slot in use is never written. The files are never
-synced to the disk on purpose, so on a local file system they live in the page cache.
+swaps to it between two decode steps. Nothing live is shared: the slot in use is never written. A file is on its way
+for a second, so it is not synced to the disk (on a local file system it never leaves the page cache), and once the
+engine has confirmed it, it is removed: what is still mapped of it stays with the engine.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -24,8 +26,11 @@ class SlotSync(WeightSync):
     async def sync(self, version: int) -> SyncReport:
         started = time.monotonic()
         slot = self._folder / f"slot_{version % 2}"
-        written = await self._learner.sync(slot, version)
-        await self._engine.load_weights(slot, version)
+        try:
+            written = await self._learner.sync(slot, version)
+            await self._engine.load_weights(slot, version)
+        finally:
+            shutil.rmtree(slot, ignore_errors=True)
         return SyncReport(
             version=version,
             seconds=time.monotonic() - started,

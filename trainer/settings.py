@@ -1,0 +1,71 @@
+"""What each part of a run needs of the resolved config. Pure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from trainer.config import Loaded, RunConfig
+from trainer.learner.protocol import LearnerSettings
+from trainer.rollout.player import PlayRules
+
+MICRO_BATCH_TOKENS = 4096  # where training.micro_batch_tokens is not given
+
+
+def play_rules(config: RunConfig, job_id: str, split: Literal["train", "eval"]) -> PlayRules:
+    """How episodes are asked for and sampled. Training always samples the plain distribution."""
+    policy, rollout, evaluation = config.policy, config.rollout, config.evaluation
+    training = split == "train"
+    temperature = policy.temperature if training or evaluation is None else evaluation.temperature
+    return PlayRules(
+        job_id=job_id,
+        env_name=rollout.env_name,
+        env_config=rollout.env_config,
+        policy_name=rollout.policy_name,
+        policy_config=rollout.policy_config,
+        model=policy.label,
+        max_turns=rollout.max_turns,
+        max_tokens=policy.max_tokens,
+        temperature=temperature,
+        top_p=1.0 if training else policy.top_p,
+        top_k=-1 if training else policy.top_k or -1,
+        repetition_penalty=1.0 if training else policy.repetition_penalty,
+        stop=tuple(policy.stop_sequences),
+        data_split=config.data.split if training else config.data.evaluation_split,
+        ops=tuple(rollout.ops),
+        on_done=rollout.on_done,
+        timeout_s=rollout.timeout_s,
+        max_retries=rollout.max_retries,
+        seed=config.training.seed,
+    )
+
+
+def learner_settings(loaded: Loaded, model: Path) -> LearnerSettings:
+    """`loaded` as the model's limits have completed it; `model` is the folder of the start weights."""
+    config, training, lora = loaded.config, loaded.config.training, loaded.config.training.lora
+    return LearnerSettings(
+        model=str(model),
+        trainer_mode=config.policy.trainer_mode,
+        dtype=training.dtype,
+        seed=training.seed,
+        deterministic=training.deterministic,
+        variety=config.algorithm.variety,
+        anchor=training.anchor,
+        clip_eps_low=training.clip_eps_low,
+        clip_eps_high=training.clip_eps_high,
+        loss_aggregation=training.loss_aggregation,
+        learning_rate=training.learning_rate,
+        lr_schedule=training.lr_schedule,
+        warmup_steps=training.warmup_iters * loaded.derived["m"],
+        total_steps=loaded.derived["steps"],
+        weight_decay=training.weight_decay,
+        max_grad_norm=training.max_grad_norm,
+        max_seq_len=training.max_seq_len,
+        micro_batch_tokens=training.micro_batch_tokens or max(MICRO_BATCH_TOKENS, training.max_seq_len),
+        gradient_checkpointing=bool(training.gradient_checkpointing),
+        lora_r=lora.r,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        lora_target_modules=list(lora.target_modules),
+        base_name=config.policy.model_name or "",
+    )
