@@ -1,13 +1,14 @@
 """No child outlives its coordinator, and what a child said last is kept."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
 
-from trainer.processes import spawn
+from trainer.processes import socket_folder, spawn
 
 PYTHON = sys.executable
 
@@ -47,6 +48,19 @@ async def test_a_very_long_line_does_not_stop_the_log():
     assert lines[-1] == b"end\n"
 
 
+async def test_a_log_on_a_full_disk_does_not_stop_the_child():
+    """More than a pipe holds: a child whose output is no longer read would hang."""
+
+    def full(line):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    child = await spawn("x", [PYTHON, "-c", "[print('x' * 99) for _ in range(3000)]"], sink=full)
+    try:
+        assert await asyncio.wait_for(asyncio.shield(child.ended), 20) == 0
+    finally:
+        await child.terminate()
+
+
 def test_a_child_dies_with_a_killed_parent():
     code = (
         "import asyncio, sys\nfrom trainer.processes import spawn\n"
@@ -69,3 +83,14 @@ def test_a_child_dies_with_a_killed_parent():
     else:
         os.kill(pid, signal.SIGKILL)
         raise AssertionError("the child is still there")
+
+
+def test_a_long_tmpdir_leaves_room_for_a_socket(tmp_path, monkeypatch):
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    folder = socket_folder()
+    try:
+        assert len(f"{folder}/s") < 104 and os.stat(folder).st_mode & 0o777 == 0o700
+    finally:
+        os.rmdir(folder)

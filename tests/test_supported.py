@@ -1,21 +1,22 @@
+from pathlib import Path
+
 import pytest
 
 from trainer import supported
 from trainer.config import load
 from trainer.errors import RunError
 
-DEMO = "sample_configs/demo.toml"
+SAMPLES = Path(__file__).parents[1] / "sample_configs"
 
 
-def config(*sets):
-    from pathlib import Path
-
-    return load(Path(__file__).parents[1] / DEMO, sets=sets, environ={}).config
+def config(*sets, sample="demo.toml"):
+    return load(SAMPLES / sample, sets=sets, environ={}).config
 
 
-def test_the_samples_are_supported_and_without_effectless_values():
-    supported.check(config())
-    assert supported.without_effect(config()) == []
+@pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.glob("*.toml")))
+def test_the_samples_are_supported_and_without_effectless_values(sample):
+    supported.check(config(sample=sample))
+    assert supported.without_effect(config(sample=sample)) == []
 
 
 @pytest.mark.parametrize(

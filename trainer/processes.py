@@ -7,10 +7,12 @@ SIGTERM when the coordinator dies, and ignore the terminal's Ctrl-C: stopping is
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from ctypes.util import find_library
@@ -18,6 +20,7 @@ from ctypes.util import find_library
 PR_SET_PDEATHSIG = 1
 TERM_GRACE_S = 5.0
 TAIL_LINES = 15
+MAX_SOCKET_FOLDER = 80  # bytes: the path of a Unix socket in it must stay under 104 (macOS) or 108 (Linux)
 
 
 def die_with_parent() -> None:
@@ -50,6 +53,14 @@ def torch_environment(threads: int) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_DISABLE_TELEMETRY": "1",
     }
+
+
+def socket_folder() -> str:
+    """A new folder that only this user can enter, for a Unix socket of a short name. Raises OSError."""
+    home = tempfile.gettempdir()
+    if len(os.fsencode(home)) > MAX_SOCKET_FOLDER:
+        home = "/tmp"
+    return tempfile.mkdtemp(prefix="rltui-", dir=home)
 
 
 class Child:
@@ -88,7 +99,9 @@ class Child:
             if not line:
                 return
             self._tail.append(line.decode(errors="replace").rstrip())
-            self._sink(line)
+            # A full disk loses lines of the log; reading goes on, or the child would block on its next one.
+            with contextlib.suppress(OSError):
+                self._sink(line)
 
     async def terminate(self, grace_s: float = TERM_GRACE_S) -> None:
         """SIGTERM, then SIGKILL after the grace. Returns when the process is gone; repeatable."""

@@ -103,13 +103,16 @@ class Services:
             url = await self._serve_task_app(url, key)
         self.task_app_url = url
         aliases = tuple(a for a in os.environ.get(f"{KEY}_ALIASES", "").split(",") if a)
-        self.client = TaskAppClient(
-            url,
-            api_key=key,
-            aliases=aliases,
-            timeout_s=config.rollout.timeout_s,
-            max_connections=config.rollout.max_concurrent_rollouts,
-        )
+        try:
+            self.client = TaskAppClient(
+                url,
+                api_key=key,
+                aliases=aliases,
+                timeout_s=config.rollout.timeout_s,
+                max_connections=config.rollout.max_concurrent_rollouts,
+            )
+        except TaskAppError as error:
+            raise RunError("config", error.message, error.hint, exit_code=EXIT_CONFIG) from None
         self._stack.push_async_callback(self.client.close)
         try:
             taskset = await self.client.health_gate()

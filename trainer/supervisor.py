@@ -85,6 +85,6 @@ def child_records(children: Sequence[tuple[str, int]]) -> list[Child]:
     for role, pid in children:
         started = start_time_of(pid)
         if started is not None:
-            log = "taskapp" if role == "taskapp" else f"{role}-0"
+            log = f"{role}-0" if role in ("learner", "inference") else role  # ranks and replicas are numbered
             records.append(Child(role=role, pid=pid, start_time=started, log=f"logs/{log}.log"))
     return records

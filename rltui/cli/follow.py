@@ -186,9 +186,10 @@ class Follower:
 
     def _without_status(self, status: Json | None) -> Json:
         assert self._started is not None
+        if self.interrupts:
+            reason = "stopped" if self.interrupts == 1 else "killed"
+            return {**(status or {}), "state": "cancelled", "end_reason": reason}
         message, hint = self._started.last_words()
-        if self.interrupts > 1:
-            return {**(status or {}), "state": "cancelled", "end_reason": "killed"}
         error = {"code": "process_lost", "message": message, "hint": hint}
         return {**(status or {}), "state": "failed", "end_reason": "error", "error": error}
 
@@ -214,8 +215,10 @@ def ending(status: Json) -> list[str]:
     lines = [f"{head}: {done} in {duration(status.get('elapsed_s'))}" if "step" in status else head]
     evaluation = (status.get("results") or {}).get("evaluation") or {}
     first, last = (reward_of(evaluation.get(name)) for name in ("first", "last"))
-    if first is not None and last is not None:
+    if first is not None and last is not None and state == "succeeded":
         lines.append(f"held-out reward: {first:.3f} before, {last:.3f} after")
+    elif last is not None:  # cut short: there may have been one evaluation only, that before training
+        lines.append(f"held-out reward: {last:.3f} when last evaluated")
     error = status.get("error")
     if error:
         lines.append(f"cause: {clean(error.get('message'), 600)}")

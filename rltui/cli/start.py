@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rltui.cli.follow import Follower, ending
-from rltui.cli.output import FAILED, CliError, Json, say, words
+from rltui.cli.output import FAILED, USAGE, CliError, Json, say, words
 from rltui.cli.progress import Printer
 from rltui.launch.base import Job, Launcher, Started
 from rltui.launch.local import LocalLauncher
@@ -18,6 +19,7 @@ from rltui.sources.local import LocalRunSource
 from trainer.config import ConfigError, load, render
 from trainer.rundir.layout import new_job_id, run_folder_name
 
+SETTLE_S = 5.0  # how long a coordinator may take to end after its last status
 CHECKPOINT_PREFIXES = ("ft:", "fft:", "qft:", "rl:")
 
 
@@ -123,10 +125,16 @@ def follower_of(plan: Plan, source: LocalRunSource, started: Started, printer: P
 
 
 def exit_code(status: Json, code: int, started: Started) -> int:
-    """What the coordinator ended with tells a config or environment problem (2) from a failed run (3)."""
-    if code == FAILED and status.get("state") == "failed" and started.exit_code() == 2:
-        return 2
-    return code
+    """What the coordinator ended with tells a config or environment problem (2) from a failed run (3).
+
+    Its status stands a moment before it has ended, so it is given that moment.
+    """
+    if code != FAILED or status.get("state") != "failed":
+        return code
+    deadline = time.monotonic() + SETTLE_S
+    while started.exit_code() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return USAGE if started.exit_code() == USAGE else code
 
 
 def key_value(key: str, value: str) -> str:

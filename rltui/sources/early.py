@@ -6,8 +6,11 @@ import contextlib
 import json
 import time
 
+import msgspec
+
 from rltui.sources.base import Json
 from trainer.rundir.layout import RunPaths
+from trainer.rundir.process import ProcessId
 
 LOG = "logs/coordinator.log"  # the coordinator's stderr: words
 PROTOCOL = "logs/coordinator.jsonl"  # its stdout: {type: ready, progress, result, error, ...}
@@ -18,7 +21,7 @@ SILENT_S = 60.0
 def early_end(paths: RunPaths) -> Json | None:
     """A `failed` status of a run that has none, if it is over; None while it may still be starting."""
     error = last_error(paths)
-    if error is None and not paths.lock.exists() and _quiet_s(paths) > SILENT_S:
+    if error is None and (_holder_died(paths) or (not paths.lock.exists() and _quiet_s(paths) > SILENT_S)):
         message = "its coordinator ended before it wrote a status"
         error = {"code": "process_lost", "message": message, "hint": f"read {paths.root / LOG}"}
     if error is None:
@@ -43,6 +46,15 @@ def tail(paths: RunPaths, name: str, start: int = 0) -> list[str]:
     except OSError:
         return []
     return text[-TAIL_BYTES:].decode(errors="replace").splitlines()
+
+
+def _holder_died(paths: RunPaths) -> bool:
+    """Whether the coordinator that took the run's lock is, beyond doubt, gone and has left it behind."""
+    try:
+        holder = msgspec.convert(json.loads(paths.read(paths.lock.name)), ProcessId)
+    except (OSError, ValueError):
+        return False
+    return holder.alive() is False
 
 
 def _quiet_s(paths: RunPaths) -> float:

@@ -1,6 +1,7 @@
 """Stands in for `python -m trainer run`: the real writer and control box, no model. For faults and signals.
 
-FAKE_MODE: ok, failed, refuse (ends before any status), crash (dies without a word), deaf (never stops).
+FAKE_MODE: ok, failed, config (failed with status 2), refuse (ends before any status), crash (dies without a word),
+deaf (never stops).
 """
 
 import json
@@ -89,11 +90,12 @@ def main() -> int:
             writer.close()
             return 130
     answers(writer, STEPS // 2, 0.5)
-    if MODE == "failed":
+    if MODE in ("failed", "config"):
         error = {"code": "task_app_down", "message": HOSTILE, "hint": "start the task app"}
         writer.status(state="failed", phase="done", end_reason="error", error=error)
         writer.close()
-        return 3
+        time.sleep(0.3)  # the status stands before the process has ended
+        return 3 if MODE == "failed" else 2
     results = {
         "evaluation": {"first": 0.25, "last": 0.5, "best": 0.5},
         "iterations": STEPS // 2,

@@ -169,6 +169,10 @@ def test_a_failed_run_is_3_with_cause_and_hint(rltui):
     assert last_object(done.out)["error"]["code"] == "task_app_down"
 
 
+def test_a_run_that_the_environment_failed_is_2(rltui):
+    assert rltui("train", "my.toml", fake="config").returncode == 2
+
+
 def test_a_coordinator_that_refuses_to_start_is_quoted(rltui):
     done = rltui("train", "my.toml", "--json", fake="refuse")
     assert done.returncode == 2

@@ -161,6 +161,9 @@ def test_a_set_that_is_no_assignment(errors, text: str) -> None:
         ("training", "5"),
         ("policy.stop_sequences", '"x"'),
         ("services.task_url", "ftp://x"),
+        ("services.task_url", "http://127.0.0.1:port"),
+        ("services.task_url", "http://[::1"),
+        ("inference.public_url", "http://host:99999"),
     ],
 )
 def test_wrong_types_and_ranges(errors, key: str, value: str) -> None:

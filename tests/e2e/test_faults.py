@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -109,6 +110,21 @@ def test_ctrl_c_ends_cleanly_with_a_checkpoint(trainer):
     assert status["end_reason"] == "stopped" and run.stdout[-1]["state"] == "cancelled"
     assert (run_dir / "checkpoints" / f"step_{status['step']}" / "STABLE").is_file()
     assert run.lines("events.jsonl")[-1]["type"] == "rl.job.cancelled"
+
+
+def test_ctrl_c_while_the_program_still_loads_leaves_no_traceback():
+    """The interrupt meets the import, inside the exec() of a dataclass or a named tuple."""
+    code = (
+        "import runpy, signal, sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'trainer.run':\n"
+        "            exec('signal.raise_signal(signal.SIGINT)', globals())\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "runpy.run_module('trainer', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "interrupted before the run began\n")
 
 
 def test_a_stop_while_it_starts_ends_at_once(trainer):

@@ -57,6 +57,8 @@ def test_budget_and_order(budget: int) -> None:
         ({"mask": b"\1\0\0"}, "needs a prompt"),
         ({"mask": b"\0\1"}, "unequal lengths"),
         ({"temperature": 0.0}, "temperature"),
+        ({"token_temperature": np.array([1, 1, 0], "<f4").tobytes()}, "temperature"),
+        ({"token_temperature": np.ones(2, "<f4").tobytes()}, "unequal lengths"),
         ({"token_advantage": np.zeros(2, "<f4").tobytes()}, "unequal lengths"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from peft import get_peft_model
@@ -18,9 +19,10 @@ def stock_logprobs(model, sequences) -> torch.Tensor:
     parts = []
     for s in sequences:
         ids = torch.from_numpy(s.ids).unsqueeze(0)
-        logp = torch.log_softmax(model(ids).logits[0].float() / s.temperature, dim=-1)
+        logits = model(ids).logits[0, :-1].float()  # place t predicts token t + 1
+        logp = torch.log_softmax(logits / torch.from_numpy(s.temperature[1:, None]), dim=-1)
         mask = torch.from_numpy(s.mask)[1:]
-        parts.append(logp[:-1].gather(-1, ids[0, 1:, None]).squeeze(-1)[mask])
+        parts.append(logp.gather(-1, ids[0, 1:, None]).squeeze(-1)[mask])
     return torch.cat(parts)
 
 
@@ -36,7 +38,12 @@ def grow(policy: Policy, seed: int = 0) -> None:
 
 @pytest.fixture
 def sequences():
-    return [decode(f) for f in make_groups(temperature=0.7)]
+    """At 0.7, and one of them with a temperature of its own in each turn."""
+    frames = make_groups(temperature=0.7)
+    mask = np.frombuffer(frames[1].mask, "u1")
+    later = (np.arange(len(mask)) >= len(mask) - 2).astype("<f4")  # its last turn has two tokens
+    frames[1].token_temperature = (np.float32(0.7) + later).astype("<f4").tobytes()
+    return [decode(f) for f in frames]
 
 
 @pytest.mark.parametrize("short", [512, 0], ids=["plain", "fused"])

@@ -56,7 +56,8 @@ def episode(reward, *, member=0, seed=0, calls=None, iteration=1):
     assignment = Assignment("train", iteration, seed, member, seed)
     made = Episode(assignment, f"cid-{seed}-{member}", [], calls=calls or [call()], n=member)
     made.branches = [
-        Branch([1, 2, 5, 6], [0, 0, 1, 1], [0] * 4, [0, 0, -0.5, -0.5], [Span(2, 4, 3)], 1.0, 0, [0], ["first"])
+        Branch([1, 2, 5, 6], [0, 0, 1, 1], [i] * 4, [0, 0, -0.5, -0.5], [Span(2, 4, 3)], 1.0, i, [i], ["first"])
+        for i in range(len(made.calls))
     ]
     made.parsed = parsed()
     made.reward = None if reward is None else episode_reward(reward, "metrics.outcome_reward", [reward])

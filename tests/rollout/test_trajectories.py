@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.rollout.trajectories import TokenRecordError, assemble
+from trainer.rollout.trajectories import TokenRecordError, assemble, token_temperatures
 from trainer.rollout.types import Call, Span
 
 END = 9
@@ -36,6 +36,16 @@ def test_turns_that_extend_each_other_are_one_sequence():
     assert branch.logp == [0, 0, -0.5, -0.5, 0, 0, -1.5, -1.5]
     assert branch.spans == [Span(2, 3, 4), Span(3, 4, 5), Span(6, 8, 5)]
     assert (branch.weight, branch.calls, branch.prefix) == (1.0, [0, 1], ["first", "clean"])
+
+
+def test_each_token_has_the_temperature_of_its_own_call():
+    a = call(0, [1], [2, END], sampling={"temperature": 0.5})
+    unused = call(1, [1, 2, END, 3], [4], sampling={"temperature": 9.0})
+    used = call(2, [1, 2, END, 3], [5], sampling={"temperature": 2.0})
+    calls = [a, unused, used, call(3, [1, 2, END, 3, 5, 6], [7], sampling={"temperature": 0.5})]
+    (branch,) = assemble(calls).branches
+    assert branch.ids == [1, 2, END, 3, 5, 6, 7]
+    assert token_temperatures(branch, calls) == [0.5, 0.5, 0.5, 2.0, 2.0, 0.5, 0.5]
 
 
 def test_edited_history_forks():

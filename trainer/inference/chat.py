@@ -25,6 +25,7 @@ class Chat:
     """Tokenizer and chat template of one model folder."""
 
     CACHED = 512  # renderings kept: the members of a group ask for the same one
+    CACHED_BYTES = 1 << 20  # of one request: a larger one is not kept
 
     def __init__(self, path: Path) -> None:
         self._tokenizer = load_tokenizer(path)
@@ -56,9 +57,10 @@ class Chat:
         except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
             cause = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise TemplateError(f"the chat template cannot render these messages: {cause}") from None
-        self._rendered[key] = tuple(rendered)
-        if len(self._rendered) > self.CACHED:
-            self._rendered.popitem(last=False)
+        if len(key) <= self.CACHED_BYTES:
+            self._rendered[key] = tuple(rendered)
+            if len(self._rendered) > self.CACHED:
+                self._rendered.popitem(last=False)
         return list(rendered)
 
     def tokenize(self, text: str) -> list[int]:

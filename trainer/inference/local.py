@@ -7,19 +7,21 @@ import itertools
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+
+import msgspec
 
 from trainer.frames import SCHEMA, Channel, Frame
 from trainer.inference.chat import Chat
 from trainer.inference.engine import Chunk, ContextOverflow, Engine, EngineError, Json, Reply, Sampling
 from trainer.models import ResolvedModel
-from trainer.processes import Child, spawn, torch_environment
+from trainer.processes import Child, socket_folder, spawn, torch_environment
 
 DEFAULT_MAX_NUM_SEQS = 64
 STOP_GRACE_S = 2.0
+LONG_TEXT = 100_000  # characters from which tokenizing is a thread's work
 
 
 class LocalEngine(Engine):
@@ -69,8 +71,12 @@ class LocalEngine(Engine):
         return self._chat.eos_token_ids
 
     async def start(self) -> None:
+        """Returns when the model is loaded. Raises EngineError."""
         self.ended = asyncio.get_running_loop().create_future()
-        folder = tempfile.mkdtemp(prefix="rltui-engine-")  # mode 0700: nobody else can connect
+        try:
+            folder = socket_folder()
+        except OSError as error:
+            raise EngineError(f"there is no temporary folder for the engine's socket: {error}") from None
         accepted: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -127,9 +133,14 @@ class LocalEngine(Engine):
         tools: Sequence[Json] | None = None,
         template_kwargs: Json | None = None,
     ) -> list[int]:
+        # A request of 10 MB takes 20 s, in which the coordinator has to go on with everything else.
+        if len(msgspec.json.encode(messages)) > LONG_TEXT:
+            return await asyncio.to_thread(self._chat.render, messages, tools, template_kwargs)
         return self._chat.render(messages, tools, template_kwargs)
 
     async def tokenize(self, text: str) -> list[int]:
+        if len(text) > LONG_TEXT:
+            return await asyncio.to_thread(self._chat.tokenize, text)
         return self._chat.tokenize(text)
 
     async def derender(self, token_ids: Sequence[int], tools: Sequence[Json] | None = None) -> Reply:

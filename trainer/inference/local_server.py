@@ -18,12 +18,13 @@ same cores while the engine is idle.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import os
 import queue
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -33,7 +34,6 @@ from trainer.frames import SCHEMA, BlockingChannel, Frame
 from trainer.inference.decoder import Decoder
 from trainer.inference.engine import Sampling
 from trainer.inference.forward import Forward, load_forward
-from trainer.inference.stopping import Decode
 from trainer.inference.weightfiles import WeightFiles
 from trainer.models import eos_token_ids
 
@@ -110,13 +110,13 @@ def _sampling(fields: Frame) -> Sampling:
     return Sampling(**{**fields, "stop": tuple(fields.get("stop", ()))})
 
 
-def _decode_text(path: Path) -> Decode:
-    tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
-
-    def decode(ids: Sequence[int]) -> str:
-        return tokenizer.decode(list(ids), skip_special_tokens=False)
-
-    return decode
+def end_ids(path: Path, tokenizer: Tokenizer) -> set[int]:
+    """What ends a completion: the model's own ids, and the tokenizer's, with which its chat template closes a turn."""
+    with contextlib.suppress(FileNotFoundError):
+        token = json.loads((path / "tokenizer_config.json").read_text()).get("eos_token")
+        own = tokenizer.token_to_id(token["content"] if isinstance(token, dict) else token or "")
+        return {*eos_token_ids(path), *([] if own is None else [own])}
+    return set(eos_token_ids(path))
 
 
 def main() -> int:
@@ -127,7 +127,6 @@ def main() -> int:
     parser.add_argument("--max-model-len", required=True, type=int)
     parser.add_argument("--max-num-seqs", default=64, type=int)
     parser.add_argument("--threads", default=os.cpu_count(), type=int)
-    parser.add_argument("--eos", default="", help="comma list of ids beside those of the model folder")
     parser.add_argument("--deterministic", action="store_true")
     args = parser.parse_args()
 
@@ -135,12 +134,13 @@ def main() -> int:
     channel = BlockingChannel.connect(args.socket)
     start = time.monotonic()
     try:
+        tokenizer = Tokenizer.from_file(str(args.model / "tokenizer.json"))
         decoder = Decoder(
             load_forward(args.model, getattr(torch, args.dtype), args.max_model_len),
-            eos_ids={*eos_token_ids(args.model), *(int(i) for i in args.eos.split(",") if i)},
+            eos_ids=end_ids(args.model, tokenizer),
             max_model_len=args.max_model_len,
             max_num_seqs=args.max_num_seqs,
-            decode_text=_decode_text(args.model),
+            decode_text=lambda ids: tokenizer.decode(list(ids), skip_special_tokens=False),
             deterministic=args.deterministic,
         )
     except Exception as error:  # whatever a broken model folder raises; the log has the rest

@@ -12,6 +12,7 @@ from trainer.inference.engine import Sampling
 Json = dict[str, Any]
 
 MAX_STOPS = 16
+MIN_TEMPERATURE = 1e-3  # logits divided by less than this overflow, and the sample is the greedy one anyway
 
 # Parameters that bend the sampled distribution: name -> the values that change nothing. A training call sampled
 # from a bent distribution would bias every importance ratio.
@@ -85,8 +86,8 @@ def training_sampling(request: Json, policy: CallPolicy, call: int = 0) -> tuple
     if request.get("seed") is not None:
         forced["seed"] = _shown(request["seed"])
     temperature = _number(request, "temperature", lambda t: 0 <= t <= 100)
-    if temperature == 0:
-        forced["temperature"] = 0
+    if temperature is not None and temperature < MIN_TEMPERATURE:
+        forced["temperature"] = temperature
         temperature = None
     max_tokens, cut = _max_tokens(request, policy)
     if cut is not None:

@@ -42,7 +42,7 @@ class TrainSequence:
     logp_behavior: NDArray[np.float32]  # [T]
     advantage: NDArray[np.float32]  # [T]
     weight: float
-    temperature: float
+    temperature: NDArray[np.float32]  # [T] of the call that sampled the token
     lag: int = 0
 
     @property
@@ -78,15 +78,18 @@ def decode(sequence: Sequence) -> TrainSequence:
     advantage = np.full(len(ids), sequence.advantage, dtype=np.float32)
     if sequence.token_advantage:
         advantage = np.frombuffer(sequence.token_advantage, dtype="<f4").astype(np.float32)
-    lengths = {len(ids), len(mask), len(logp), len(advantage)}
+    temperature = np.full(len(ids), sequence.temperature, dtype=np.float32)
+    if sequence.token_temperature:
+        temperature = np.frombuffer(sequence.token_temperature, dtype="<f4").astype(np.float32)
+    lengths = {len(ids), len(mask), len(logp), len(advantage), len(temperature)}
     if len(lengths) != 1:
-        raise ValueError(f"episode {sequence.n}: ids, mask and logp have unequal lengths {sorted(lengths)}")
+        raise ValueError(f"episode {sequence.n}: its arrays have unequal lengths {sorted(lengths)}")
     if not mask.any() or mask[0]:
         raise ValueError(f"episode {sequence.n}: a sequence needs a prompt and at least one sampled token")
-    if not sequence.temperature > 0.0:
-        raise ValueError(f"episode {sequence.n}: temperature {sequence.temperature} is not positive")
+    if not (temperature[mask] > 0.0).all():
+        raise ValueError(f"episode {sequence.n}: temperature {temperature[mask].min()} is not positive")
     return TrainSequence(
-        sequence.n, sequence.group, ids, mask, logp, advantage, sequence.weight, sequence.temperature, sequence.lag
+        sequence.n, sequence.group, ids, mask, logp, advantage, sequence.weight, temperature, sequence.lag
     )
 
 
@@ -137,7 +140,7 @@ def _shape(sequences: Items[TrainSequence], tree: list[int]) -> Tree:
 def _build(sequences: Items[TrainSequence], trees: list[list[int]]) -> MicroBatch:
     rows = [row for tree in trees for row in tree]
     width = max(len(sequences[row].ids) for row in rows)
-    ids, positions, source, target, sampled_row, column = [], [], [], [], [], []
+    ids, positions, source, target, sampled_row, column, temperature = [], [], [], [], [], [], []
     mask = np.zeros((len(rows), width), dtype=bool)
     anchor = np.zeros((len(rows), width), dtype=np.float32)
     advantage = np.zeros((len(rows), width), dtype=np.float32)
@@ -159,12 +162,11 @@ def _build(sequences: Items[TrainSequence], trees: list[list[int]]) -> MicroBatc
             target.append(sequence.ids[places])
             sampled_row.append(np.full(len(places), b))
             column.append(places)
+            temperature.append(sequence.temperature[places])
             mask[b, :length] = sequence.mask
             anchor[b, :length] = sequence.logp_behavior
             advantage[b, :length] = sequence.advantage
             at += length - shared
-    of_row = np.concatenate(sampled_row)
-    temperature = np.array([sequences[row].temperature for row in rows], dtype=np.float32)
     return MicroBatch(
         rows=rows,
         trees=[_shape(sequences, tree) for tree in trees],
@@ -172,9 +174,9 @@ def _build(sequences: Items[TrainSequence], trees: list[list[int]]) -> MicroBatc
         positions=torch.from_numpy(np.concatenate(positions)),
         source=torch.from_numpy(np.concatenate(source)),
         target=torch.from_numpy(np.concatenate(target)),
-        row=torch.from_numpy(of_row),
+        row=torch.from_numpy(np.concatenate(sampled_row)),
         column=torch.from_numpy(np.concatenate(column)),
-        temperature=torch.from_numpy(temperature[of_row]),
+        temperature=torch.from_numpy(np.concatenate(temperature)),
         mask=torch.from_numpy(mask),
         anchor=torch.from_numpy(anchor),
         advantage=torch.from_numpy(advantage),

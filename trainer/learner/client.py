@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import msgspec
 
 from trainer import frames
 from trainer.learner import protocol
-from trainer.processes import Child, spawn, torch_environment
+from trainer.processes import Child, socket_folder, spawn, torch_environment
 
 
 class LearnerError(RuntimeError):
@@ -36,7 +35,6 @@ class LearnerProcess:
 
     def __init__(self, settings: protocol.LearnerSettings, *, threads: int, sink: Callable[[bytes], object]) -> None:
         self._settings, self._threads, self._sink = settings, threads, sink
-        self._folder: str | None = None
         self._waiting: dict[int, asyncio.Future[frames.Frame]] = {}
         self._next_id = 0
         self._channel: frames.Channel | None = None
@@ -45,8 +43,12 @@ class LearnerProcess:
 
     async def start(self, timeout_s: float) -> protocol.LearnerInfo:
         """Returns when the model is loaded. Raises LearnerError."""
-        self._folder = tempfile.mkdtemp(prefix="rltui-")
-        path = str(Path(self._folder) / "learner.sock")
+        try:
+            folder = socket_folder()
+        except OSError as error:
+            hint = "free some space, or set TMPDIR to a folder that can be written"
+            raise LearnerError(f"there is no temporary folder for the learner's socket: {error}", hint) from None
+        path = f"{folder}/s"
         connected: asyncio.Future[frames.Channel] = asyncio.get_running_loop().create_future()
 
         def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -55,8 +57,9 @@ class LearnerProcess:
             else:
                 connected.set_result(frames.Channel(reader, writer))
 
-        server = await asyncio.start_unix_server(on_connect, path)
+        server: asyncio.Server | None = None
         try:
+            server = await asyncio.start_unix_server(on_connect, path)
             self.child = await spawn(
                 "learner",
                 [sys.executable, "-m", "trainer.learner", "--socket", path, "--threads", str(self._threads)],
@@ -68,7 +71,9 @@ class LearnerProcess:
                 raise self._lost("did not start")
             self._channel = connected.result()
         finally:
-            server.close()
+            if server is not None:
+                server.close()
+            shutil.rmtree(folder, ignore_errors=True)  # now: the connection needs it no more, and a crash leaves none
         self._reader = asyncio.create_task(self._read())
         reply = await self._ask(
             "hello", schema=frames.SCHEMA, settings=protocol.to_frame(self._settings), timeout_s=timeout_s
@@ -109,8 +114,6 @@ class LearnerProcess:
             self._reader.cancel()
         if self._channel is not None:
             await self._channel.close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _ask(self, type_: str, *, timeout_s: float | None = None, **fields: Any) -> frames.Frame:
         assert self._channel is not None and self.child is not None

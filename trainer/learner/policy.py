@@ -139,10 +139,6 @@ class Policy:
             exact += master.norm().item() ** 2
         return (error / exact) ** 0.5 if exact else 0.0
 
-    def merged_state(self) -> dict[str, Tensor]:
-        """Weights that differ from the base model's, by stock names. Views: they change with `refresh`."""
-        return self.served.tensors
-
     def export(self, folder: Path) -> int:
         """Writes `model.safetensors` for an engine; bytes."""
         folder.mkdir(parents=True, exist_ok=True)

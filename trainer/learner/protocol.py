@@ -6,7 +6,7 @@ The learner connects to the coordinator's socket and answers every frame by one 
     hello {schema, settings: LearnerSettings}     ->  hello {schema, rank, info: LearnerInfo}
     batch {step, sequences: [Sequence]}           ->  result {StepResult}
     sync {path, version}                          ->  result {bytes, seconds, rounding_gap}
-    checkpoint {path, state, manifest, optimizer} ->  result {bytes, seconds}
+    checkpoint {path, state, optimizer}           ->  result {bytes, seconds}
     set {values}                                  ->  result {}
     stop {}                                       ->  result {}, then the process ends
 
@@ -72,6 +72,7 @@ class Sequence(msgspec.Struct):
     temperature: float
     lag: int = 0  # updates made since the weights that sampled its oldest token; 0 shows numeric noise alone
     token_advantage: bytes = b""  # f32, per-turn credit (gspo_token); empty: `advantage` everywhere
+    token_temperature: bytes = b""  # f32, where its calls differ in it; empty: `temperature` everywhere
 
 
 class SequenceResult(msgspec.Struct):

@@ -40,6 +40,7 @@ class Episode:
     assignment: Assignment
     cid: str
     tries: list[Json]  # earlier plays of this assignment: {cid, code, t, wall}
+    number: int = 0  # of this try, replays included: TRY in its cid
     calls: list[Call] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=list)
     token_counts: dict[str, int] = field(default_factory=dict)  # clean, realign, fork, drift, orphan

@@ -134,7 +134,7 @@ class Player:
     ) -> tuple[Episode, RolloutFailure | None]:
         rules = self.rules
         cid = correlation_id(rules.job_id, assignment, number)
-        episode = Episode(assignment, cid, list(tries), started=time.time())
+        episode = Episode(assignment, cid, list(tries), number, started=time.time())
         self._gateway.ledger.open(
             cid,
             CallPolicy(
@@ -143,13 +143,7 @@ class Player:
                 max_tokens=rules.max_tokens,
                 stop=rules.stop,
                 call_limit=4 * rules.max_turns,
-                seed_parts=(
-                    rules.seed,
-                    assignment.iteration,
-                    -1 if assignment.group is None else assignment.group,
-                    assignment.member,
-                    number,
-                ),
+                seed_parts=seed_parts(rules.seed, assignment, number),
                 top_p=rules.top_p,
                 top_k=rules.top_k,
                 repetition_penalty=rules.repetition_penalty,
@@ -190,6 +184,8 @@ class Player:
         if failure is None:
             failure = self._settle(episode, record.errors)
         if failure is not None:
+            if "tries" in failure.detail:  # the client knows of its own try alone
+                failure.detail["tries"] = len(tries) + 1
             episode.exclusion = Exclusion(failure.code, failure.detail, failure.evidence)
         episode.stop = stop_reason(
             episode.calls,
@@ -223,10 +219,19 @@ class Player:
             return RolloutFailure(error.code, {"what": error.what, "at": error.at}, str(error), retryable=False)
         episode.branches = assembly.branches
         episode.token_counts = assembly.counts
+        if episode.forced:
+            episode.parsed.warnings.append("sampling_forced")
         episode.reward = episode_reward(
             episode.parsed.outcome, episode.parsed.outcome_path, list(episode.parsed.event_rewards)
         )
         return None
+
+
+def seed_parts(seed: int, assignment: Assignment, number: int) -> tuple[int, ...]:
+    """What the sampling seeds of a try's calls are hashed from (WIRE 2.3). In an evaluation the task seed stands in
+    the place of the group: equal prompts of different seeds must not get equal answers."""
+    where = -1 - assignment.seed if assignment.group is None else assignment.group
+    return (seed, assignment.iteration, where, assignment.member, number)
 
 
 def correlation_id(job_id: str, assignment: Assignment, number: int) -> str:

@@ -83,6 +83,17 @@ def assemble(calls: Sequence[Call]) -> Assembly:
     return Assembly(branches, counts)
 
 
+def token_temperatures(branch: Branch, calls: Sequence[Call]) -> list[float]:
+    """[T] the sampling temperature of the call that each token belongs to; an app may choose one for each call.
+
+    Args:
+        calls: those that `branch` was assembled from.
+    """
+    turns = zip(branch.calls, dict.fromkeys(branch.turn), strict=True)
+    of_turn = {turn: float(calls[index].sampling["temperature"]) for index, turn in turns}
+    return [of_turn[turn] for turn in branch.turn]
+
+
 def _append(branch: Branch, index: int, call: Call, prompt: Sequence[int], kind: str, turn: int) -> None:
     start = len(branch.ids) + len(prompt)
     sampled = len(call.completion_token_ids)

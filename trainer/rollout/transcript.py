@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from trainer.rollout.episode import Episode
@@ -27,7 +28,7 @@ def episode_record(episode: Episode, *, step: int, temperature: float, max_token
         seed=assignment.seed,
         group=assignment.group,
         member=assignment.member,
-        try_=len(episode.tries) + assignment.replay,
+        try_=episode.number,
         R=episode.total,
         O=None if parsed is None else parsed.outcome,
         sr=None if parsed is None else float(sum(parsed.event_rewards)),
@@ -59,26 +60,31 @@ def episode_record(episode: Episode, *, step: int, temperature: float, max_token
 
 
 def turn_records(episode: Episode) -> list[TurnRecord]:
-    """One turn a model call; rewards join in where the app's steps and the calls are equal in number."""
-    steps = [] if episode.parsed is None else episode.parsed.steps
-    matched = len(steps) == len(episode.calls)
+    """One turn a model call that was used, numbered as in the token arrays; rewards join in where the app's steps and
+    the turns are equal in number. An orphan (a call whose answer the app dropped) is listed under the turn that
+    replaced it."""
     places = _places(episode.branches)
-    turns: list[TurnRecord] = []
+    turns = _turns(len(episode.calls), places)
+    steps = [] if episode.parsed is None else episode.parsed.steps
+    matched = len(steps) == len(turns)
+    records: list[TurnRecord] = []
     seen: list[Json] = []
-    for index, call in enumerate(episode.calls):
-        step = steps[index] if matched else None
-        branch, span = places.get(index, (None, None))
-        turns.append(
+    tools: list[Json] | None = None
+    for number, calls in enumerate(turns):
+        call = episode.calls[calls[-1]]
+        step = steps[number] if matched else None
+        place = places.get(calls[-1])
+        records.append(
             TurnRecord(
-                t=index,
-                calls=[call.call],
+                t=number if place is None else place.turn,
+                calls=[episode.calls[index].call for index in calls],
                 messages=[*_new_messages(seen, call.messages), *_reply(call)],
-                tools=call.tools if index == 0 or call.tools != episode.calls[index - 1].tools else None,
+                tools=call.tools if call.tools != tools else None,
                 reward=None if step is None else step.reward,
                 done=None if step is None else step.done,
                 truncated=None if step is None else step.truncated,
-                branch=branch,
-                span=span,
+                branch=None if place is None else place.branch,
+                span=None if place is None else place.span,
                 finish_reason=call.finish_reason,
                 t_queued=call.t_queued,
                 t_start=call.t_start,
@@ -87,18 +93,46 @@ def turn_records(episode: Episode) -> list[TurnRecord]:
             )
         )
         seen = [*call.messages, *([call.response] if call.response else [])]
-    return turns
+        tools = call.tools
+    return records
 
 
-def _places(branches: list[Branch]) -> dict[int, tuple[int, list[int]]]:
-    """Turn -> (branch, [start, end) of its sampled tokens in the branch's block)."""
-    places: dict[int, tuple[int, list[int]]] = {}
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a call's sampled tokens stand: [start, end) of a branch's block, under the number of its turn."""
+
+    turn: int
+    branch: int
+    span: list[int]
+
+
+def _places(branches: list[Branch]) -> dict[int, _Place]:
+    """By index of the call. Calls without a sampled token have none."""
+    places: dict[int, _Place] = {}
     for number, branch in enumerate(branches):
+        spans: dict[int, list[int]] = {}
         for position, (sampled, turn) in enumerate(zip(branch.mask, branch.turn, strict=True)):
             if sampled:
-                start = places[turn][1][0] if turn in places and places[turn][0] == number else position
-                places[turn] = (number, [start, position + 1])
+                spans.setdefault(turn, [position, position])[1] = position + 1
+        for call, turn in zip(branch.calls, dict.fromkeys(branch.turn), strict=True):
+            if turn in spans:
+                places[call] = _Place(turn, number, spans[turn])
     return places
+
+
+def _turns(calls: int, places: dict[int, _Place]) -> list[list[int]]:
+    """Call indices of each turn, the used one last. Without any branch (excluded) every call is a turn."""
+    if not places:
+        return [[index] for index in range(calls)]
+    turns: list[list[int]] = []
+    waiting: list[int] = []
+    for index in range(calls):
+        waiting.append(index)
+        if index in places:
+            turns.append(waiting)
+            waiting = []
+    turns[-1][:0] = waiting
+    return turns
 
 
 def _new_messages(seen: list[Json], messages: list[Json]) -> list[Json]:
@@ -114,6 +148,8 @@ def _key(message: Json) -> tuple[str, str]:
 
 def _plain(message: Json) -> Json:
     kept = {name: message[name] for name in ("tool_calls", "name", "reasoning") if message.get(name)}
+    if message.get("reasoning_content"):  # as chat servers call it
+        kept["reasoning"] = message["reasoning_content"]
     return {"role": str(message.get("role", "")), "text": _text(message.get("content")), **kept}
 
 

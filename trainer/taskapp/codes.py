@@ -70,6 +70,7 @@ WARNINGS: dict[str, str] = {
     "multiple_episodes": "more than one return in one answer: the mean is used",
     "info_error": "info.error without a failed model call (may be game feedback)",
     "defaulted_reward_mean": "the outcome is a reward_mean of 0.0, which may be its unset default",
+    "sampling_forced": "the app asks for other sampling than training allows; what was forced is recorded",
     "num_steps_mismatch": "num_steps differs from the recorded model calls",
     "more_calls_than_turns": "more model calls than max_turns",
 }

@@ -8,27 +8,34 @@ engine has confirmed it, it is removed: what is still mapped of it stays with th
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import time
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import TypeVar
 
 from trainer.inference.engine import Engine
 from trainer.learner.client import LearnerProcess
-from trainer.weights.base import SyncReport, WeightSync
+from trainer.weights.base import SyncReport, WeightSync, WeightSyncError
+
+T = TypeVar("T")
+
+TIMEOUT_S = 600.0  # of each half: minutes of a large model on a slow disk, but never for ever
 
 
 class SlotSync(WeightSync):
     """Alternates between slot_0 and slot_1 of `folder`."""
 
-    def __init__(self, learner: LearnerProcess, engine: Engine, folder: Path) -> None:
-        self._learner, self._engine, self._folder = learner, engine, folder
+    def __init__(self, learner: LearnerProcess, engine: Engine, folder: Path, timeout_s: float = TIMEOUT_S) -> None:
+        self._learner, self._engine, self._folder, self._timeout_s = learner, engine, folder, timeout_s
 
     async def sync(self, version: int) -> SyncReport:
         started = time.monotonic()
         slot = self._folder / f"slot_{version % 2}"
         try:
-            written = await self._learner.sync(slot, version)
-            await self._engine.load_weights(slot, version)
+            written = await self._bounded(self._learner.sync(slot, version), f"the learner did not write v{version}")
+            await self._bounded(self._engine.load_weights(slot, version), f"the engine did not confirm v{version}")
         finally:
             shutil.rmtree(slot, ignore_errors=True)
         return SyncReport(
@@ -38,3 +45,9 @@ class SlotSync(WeightSync):
             mode="full",
             rounding_gap=written.rounding_gap,
         )
+
+    async def _bounded(self, work: Awaitable[T], failure: str) -> T:
+        try:
+            return await asyncio.wait_for(work, self._timeout_s)
+        except TimeoutError:
+            raise WeightSyncError(f"{failure} within {self._timeout_s:g} s") from None

@@ -1,10 +1,21 @@
 """What every section of the schema is made of."""
 
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 REQUIRED: Any = ...
+
+
+def whole_address(value: str) -> str:
+    """`value`, whose host and port can be read if it is an http(s) address. Raises ValueError."""
+    if value.startswith(("http://", "https://")):
+        parts = urlsplit(value)
+        if not parts.hostname or parts.port == 0:  # reading an odd port raises by itself
+            raise ValueError("no host, or no such port")
+    return value
+
 
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]
@@ -13,7 +24,8 @@ NonNegativeFloat = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Name = Annotated[str, Field(min_length=1)]
-Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
+Address = AfterValidator(whole_address)
+Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+"), Address]
 Scalar = bool | int | float | str
 
 

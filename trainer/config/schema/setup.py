@@ -6,6 +6,7 @@ from pydantic import Field
 
 from trainer.config.schema.base import (
     REQUIRED,
+    Address,
     Name,
     NonNegative,
     OpenSection,
@@ -31,7 +32,7 @@ class AlgorithmConfig(Section):
 
 
 class ServicesConfig(Section):
-    task_url: Annotated[str, Field(pattern=r"^(https?://[^\s/]+|builtin:[\w.-]+$|.*\S\.py$)")] = key(
+    task_url: Annotated[str, Field(pattern=r"^(https?://[^\s/]+|builtin:[\w.-]+$|.*\S\.py$)"), Address] = key(
         REQUIRED,
         help="the task app: an http(s) base URL, or builtin:NAME or a .py file that the run serves itself",
         example="builtin:facts",

@@ -1,0 +1,114 @@
+"""One episode through the real ledger, with a task app made of a function."""
+
+import asyncio
+
+import pytest
+
+from trainer.inference.ledger import Ledger
+from trainer.inference.sampling import call_sampling
+from trainer.rollout.episode import Assignment
+from trainer.rollout.player import FirstTries, Player, PlayRules, TaskAppFailing, seed_parts
+from trainer.rollout.types import Call, Span
+from trainer.taskapp.errors import RolloutFailure
+from trainer.taskapp.parse import parse_rollout
+
+TRAIN = Assignment("train", 2, 3, 1, 40)
+
+
+class FakeGateway:
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+
+    def chat_url(self, cid: str) -> str:
+        return f"http://gateway/v1/chat/completions?cid={cid}"
+
+    base_url = chat_url
+
+
+class FakeApp:
+    """Fails `failures` times, then plays one call. Keeps the request bodies and the seed of each call."""
+
+    def __init__(self, ledger: Ledger, failures: int = 0, outcome: float = 0.5) -> None:
+        self.ledger, self.failures, self.outcome = ledger, failures, outcome
+        self.bodies: list[dict] = []
+        self.seeds: list[int] = []
+        self.request: dict = {}
+
+    async def rollout(self, body: dict):
+        self.bodies.append(body)
+        if len(self.bodies) <= self.failures:
+            raise RolloutFailure("http_error", {"status": 500, "tries": 1}, "boom")
+        cid = body["run_id"]
+        episode = self.ledger.find(cid)
+        sampling, forced = call_sampling(self.request, episode.policy, 0)
+        self.seeds.append(sampling.seed)
+        episode.record.calls.append(
+            Call(cid, 0, [1, 2], [3], [-0.5], [Span(0, 1, 0)], "stop", {"temperature": 1.0}, [], {}, forced=forced)
+        )
+        return parse_rollout({"run_id": cid, "metrics": {"outcome_reward": self.outcome, "num_steps": 1}}, cid=cid)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """(app, player, what was recorded); waits between tries take no time."""
+    monkeypatch.setattr("trainer.rollout.player.backoff", lambda *_: 0.0)
+
+    def make(failures: int = 0, max_retries: int = 2):
+        gateway, recorded = FakeGateway(), []
+        rules = PlayRules(
+            job_id="rl_1", env_name="e", env_config={}, policy_name="p", policy_config={}, model="m", max_turns=1,
+            max_tokens=8, temperature=1.0, top_p=1.0, top_k=-1, repetition_penalty=1.0, stop=(), data_split=None,
+            ops=("agent", "env"), on_done="reset", timeout_s=5.0, max_retries=max_retries, seed=7,
+        )  # fmt: skip
+        app = FakeApp(gateway.ledger, failures)
+        player = Player(rules, gateway, app, asyncio.Semaphore(4), FirstTries(), recorded.append)
+        return app, player, recorded
+
+    return make
+
+
+async def test_an_episode_is_scored_and_recorded(made):
+    _, player, recorded = made()
+    episode = await player.play(TRAIN)
+    assert recorded == [episode] and episode.exclusion is None
+    assert (episode.total, episode.stop, episode.branches[0].ids) == (0.5, "completed", [1, 2, 3])
+
+
+async def test_each_try_has_its_own_id_number_and_sampling_seed(made):
+    app, player, recorded = made(failures=2)
+    episode = await player.play(TRAIN)
+    cids = [body["run_id"] for body in app.bodies]
+    assert len(set(cids)) == 3 and [cid.split("-")[1:5] for cid in cids] == [["2", "3", "1", str(k)] for k in range(3)]
+    assert episode.number == 2 and [play["code"] for play in episode.tries] == ["http_error"] * 2
+    assert recorded == [episode]  # earlier tries stand in its line, not in lines of their own
+    replayed = await player.play(Assignment("train", 2, 3, 1, 40, replay=1))
+    assert replayed.number == 3 and len(set(app.seeds)) == 2
+
+
+async def test_an_app_that_asks_for_other_sampling_is_warned_about(made):
+    app, player, _ = made()
+    assert "sampling_forced" not in (await player.play(TRAIN)).parsed.warnings
+    app.request = {"top_p": 0.5, "seed": 1}
+    episode = await player.play(TRAIN)
+    assert "sampling_forced" in episode.parsed.warnings and episode.forced == {"top_p": 1, "seed": 1}
+
+
+async def test_a_failure_says_after_how_many_tries_it_was_given_up(made):
+    _, player, _ = made(failures=9)
+    episode = await player.play(TRAIN)
+    assert (episode.total, episode.exclusion.code) == (None, "http_error")
+    assert episode.exclusion.detail == {"status": 500, "tries": 3}
+
+
+async def test_eight_first_failures_end_the_job_and_the_last_is_on_record(made):
+    _, player, recorded = made(failures=99, max_retries=10)
+    with pytest.raises(TaskAppFailing, match="the first 8 tries all failed"):
+        await player.play(TRAIN)
+    assert recorded[-1].exclusion.code == "http_error"
+
+
+def test_sampling_seeds_differ_between_everything_that_may_share_a_prompt():
+    plays = [Assignment("train", i, g, m, 40) for i in (1, 2) for g in (0, 1) for m in (0, 1)]
+    plays += [Assignment("eval", i, None, m, seed) for i in (1, 2) for m in (0, 1) for seed in (0, 1, 160)]
+    parts = {seed_parts(7, play, number) for play in plays for number in (0, 1)}
+    assert len(parts) == 2 * len(plays)

@@ -1,0 +1,84 @@
+"""How recorded calls become the turns of a text line."""
+
+from trainer.rollout.episode import Assignment, Episode
+from trainer.rollout.trajectories import assemble
+from trainer.rollout.transcript import episode_record, turn_records
+from trainer.rollout.types import Call, Span
+from trainer.taskapp.parse import parse_rollout
+
+USER = {"role": "user", "content": "q"}
+
+
+def call(index: int, prompt: list[int], completion: list[int], **fields) -> Call:
+    defaults = {
+        "cid": "c",
+        "call": index,
+        "prompt_token_ids": prompt,
+        "completion_token_ids": completion,
+        "logprobs": [-0.5] * len(completion),
+        "spans": [Span(0, len(completion), 0)],
+        "finish_reason": "stop",
+        "sampling": {},
+        "messages": [USER],
+        "response": {"role": "assistant", "content": f"a{index}"},
+    }
+    return Call(**(defaults | fields))
+
+
+def episode(calls: list[Call], rewards: list[float] | None = None, **fields) -> Episode:
+    steps = [{"reward": reward, "done": False} for reward in rewards or []]
+    parsed = None
+    if rewards is not None:
+        body = {"run_id": "c", "trajectories": [{"steps": steps}], "metrics": {"outcome_reward": 1.0}}
+        parsed = parse_rollout(body, cid="c")
+    branches = assemble(calls).branches
+    return Episode(Assignment("train", 1, 0, 0, 5), "c", [], calls=calls, branches=branches, parsed=parsed, **fields)
+
+
+def test_only_new_messages_are_kept_and_spans_point_into_the_block():
+    first = call(0, [1], [2, 9])
+    history = [USER, first.response, {"role": "user", "content": "more"}]
+    second = call(1, [1, 2, 9, 7], [4], messages=history)
+    one, two = turn_records(episode([first, second], [0.25, 0.5]))
+    assert [m["text"] for m in one.messages] == ["q", "a0"]
+    assert [m["text"] for m in two.messages] == ["more", "a1"]
+    assert (one.span, two.span) == ([1, 3], [4, 5])
+    assert (one.reward, two.reward) == (0.25, 0.5)
+
+
+def test_an_orphan_is_listed_under_the_turn_that_replaced_it():
+    """The turns are numbered as in the token arrays, so rewards and spans stay with their own answer."""
+    unused, used = call(0, [1], [2, 9]), call(1, [1], [3, 9])
+    history = [USER, used.response, {"role": "user", "content": "more"}]
+    last = call(2, [1, 3, 9, 7], [4], messages=history)
+    made = episode([unused, used, last], [0.25, 0.5])
+    turns = turn_records(made)
+    assert [(turn.t, turn.calls, turn.reward) for turn in turns] == [(0, [0, 1], 0.25), (1, [2], 0.5)]
+    (branch,) = made.branches
+    for turn in turns:
+        start, end = turn.span
+        assert branch.ids[start:end] == made.calls[turn.calls[-1]].completion_token_ids
+        assert set(branch.turn[start:end]) == {turn.t}
+
+
+def test_turns_of_a_fork_point_into_their_own_branches():
+    made = episode([call(0, [1, 2], [3, 9]), call(1, [1, 6], [5, 9])])
+    assert [(turn.t, turn.branch, turn.span) for turn in turn_records(made)] == [(0, 0, [2, 4]), (1, 1, [2, 4])]
+
+
+def test_calls_of_an_excluded_episode_are_turns_without_tokens():
+    made = episode([call(0, [1], [2, 9])])
+    made.branches = []
+    (turn,) = turn_records(made)
+    assert (turn.calls, turn.branch, turn.span) == ([0], None, None)
+
+
+def test_what_a_model_thought_is_kept_as_reasoning():
+    answer = {"role": "assistant", "content": "a", "reasoning_content": "because"}
+    (turn,) = turn_records(episode([call(0, [1], [2], response=answer)]))
+    assert turn.messages[-1] == {"role": "assistant", "text": "a", "reasoning": "because"}
+
+
+def test_the_record_names_the_try_of_its_cid():
+    record = episode_record(episode([call(0, [1], [2])], number=3), step=1, temperature=1.0, max_tokens=5)
+    assert record.try_ == 3
