@@ -39,7 +39,7 @@ def describe(argv: Sequence[str], root: Path) -> dict[str, Any]:
     return {
         "argv": [_masked(argument) for argument in argv],
         "cwd": os.getcwd(),
-        "user": getpass.getuser(),
+        "user": _user(),
         "host": socket.gethostname(),
         "git": _git(Path.cwd()),
         "python": platform.python_version(),
@@ -54,6 +54,13 @@ def describe(argv: Sequence[str], root: Path) -> dict[str, Any]:
         "env": sorted(name for name in os.environ if READ_NAMES.match(name)),
         "executable": sys.executable,
     }
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user need not be in its list of users
+        return str(os.getuid())
 
 
 def _masked(argument: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 EXIT_OK, EXIT_CONFIG, EXIT_FAILED, EXIT_INTERRUPTED = 0, 2, 3, 130
 
 
@@ -27,3 +29,12 @@ class RunError(RuntimeError):
         """The `error` entry of status.json (WIRE 5.4)."""
         entry = {"code": self.code, "message": self.message, "hint": self.hint}
         return {**entry, "evidence": self.evidence[:2000]} if self.evidence else entry
+
+
+def disk_full(folder: Path, cause: OSError) -> RunError:
+    """The run folder's disk has no room; what is recorded so far stays."""
+    return RunError(
+        "disk_full",
+        f"no space left on the disk of {folder}: {cause}",
+        "free some space, then start the run again; what was recorded so far is kept",
+    )

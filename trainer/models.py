@@ -65,12 +65,21 @@ class ResolvedModel:
 def resolve_model(name: str) -> ResolvedModel:
     """Finds the folder of `name`, converting or downloading it once. Raises ModelNotFound."""
     if name.startswith("builtin:"):
-        return _builtin(name)
+        try:
+            return _builtin(name)
+        except OSError as error:
+            place = "set XDG_CACHE_HOME to a folder that can be written and has space"
+            raise ModelNotFound(f"{name} cannot be kept in {cache_root()} ({error.strerror}); {place}") from None
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise ModelNotFound(f"{folder} is no model folder: it has no config.json")
-        return ResolvedModel(name, folder.resolve())
+        model = ResolvedModel(name, folder.resolve())
+        try:
+            _ = model.context_limit
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise ModelNotFound(f"{folder}/config.json is not the config of a model: {error}") from None
+        return model
     if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         raise ModelNotFound(f"the model folder {name} does not exist; check policy.model_name")
     return _from_hub(name)

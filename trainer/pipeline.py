@@ -7,9 +7,8 @@ learner works while the engine rests. Both therefore use all cores, in turn.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -19,11 +18,11 @@ from trainer.config import Loaded, RunConfig
 from trainer.errors import RunError
 from trainer.inference.engine import EngineError
 from trainer.learner.client import LearnerError
-from trainer.learner.protocol import Sequence as TrainSequence
 from trainer.learner.protocol import StepResult
 from trainer.recorder import Recorder
-from trainer.rewards.advantages import GroupAdvantages, group_advantages
-from trainer.rollout.episode import TRUNCATED, Assignment, Episode
+from trainer.rewards.advantages import group_advantages
+from trainer.rollout.batch import Update, chunks, shuffled, update_of
+from trainer.rollout.episode import Assignment, Episode
 from trainer.rollout.groups import Group, Tally, TooManyExcluded, collect, gather_all
 from trainer.rollout.measures import evaluation_metrics, iteration_metrics
 from trainer.rollout.player import Player, TaskAppFailing
@@ -100,7 +99,9 @@ class Pipeline:
         except TaskAppRejected as error:
             raise RunError("task_app_rejected", error.message, error.hint, error.evidence) from None
         except TaskAppFailing as error:
-            raise RunError("task_app_failing", str(error), "try it with one episode; see logs/taskapp.log") from None
+            ours = self._services.task_app is not None
+            where = "see logs/taskapp.log" if ours else "see the log of the task app"
+            raise RunError("task_app_failing", str(error), f"mend the task app; {where}") from None
         except TooManyExcluded as error:
             raise RunError("too_many_excluded", str(error), "mend the cause, or raise that key") from None
         except LearnerError as error:
@@ -140,7 +141,7 @@ class Pipeline:
 
     async def _collect(self, iteration: int) -> tuple[list[Group], Tally]:
         size = self._config.training.group_size
-        return await collect(
+        collected = await collect(
             self._train.play,
             self._cursor,
             self._recorder.dropped,
@@ -149,6 +150,9 @@ class Pipeline:
             size=size,
             max_excluded_fraction=self._config.rollout.max_excluded_fraction,
         )
+        for note in self._services.client.new_notes():
+            self._recorder.warn("task_app", note)
+        return collected
 
     async def _evaluate(self, iteration: int) -> bool:
         """Plays the held-out seeds on the weights now served. False if a stop was asked meanwhile."""
@@ -206,115 +210,74 @@ class Pipeline:
         }
         for group in groups:
             recorder.group(group, advantages[group.index])
-        recorder.accepted += self._derived["E"]
-        rows = recorder.train_rows(groups)
+        closing = {
+            **iteration_metrics(groups, list(advantages.values()), tally),
+            **self._count_batch(groups, collecting),
+        }
+        lag = recorder.step - recorder.weight_updates  # of the batch, now that it closes
+        recorder.batch_closed(self._derived["E"], lag, self._config.training.max_lag)
         ordered = shuffled(groups, training.seed, iteration)
-        updates = list(chunks([m for group in ordered for m in group.members], self._derived["U"]))
-        collected_tokens = sum(m.sampled_tokens for group in groups for m in group.members)
+        members = [member for group in ordered for member in group.members]
+        parts = list(chunks(members, self._derived["U"]))
+        spent = collecting
+        for k, part in enumerate(parts):
+            update = update_of(
+                part,
+                advantages,
+                lag=lag + k,
+                max_seq_len=training.max_seq_len,
+                mask_truncated=training.mask_truncated,
+            )
+            waited, last = collecting if k == 0 else 0.0, k == len(parts) - 1
+            times = await self._update(iteration, update, waited, lag, closing if last else {}, spent)
+            spent += times
+        recorder.iteration_done(iteration, groups, list(advantages.values()), tally)
+        self._last_reward = closing["reward/mean"]
+
+    def _count_batch(self, groups: list[Group], collecting: float) -> dict[str, float]:
+        tokens = sum(member.sampled_tokens for group in groups for member in group.members)
         self.clock.collecting += collecting
         self.clock.episodes += self._derived["E"]
-        self.clock.sampled_tokens += collected_tokens
-        elapsed = collecting
-        for k, members in enumerate(updates):
-            first, last = k == 0, k == len(updates) - 1
-            started = time.monotonic()
-            step = recorder.step + 1
-            sequences = self._sequences(members, advantages, lag=k)
-            recorder.status(pipeline={"learner": "busy"})
-            if sequences:
-                result = await self._services.learner.step(step, sequences)
-            else:
-                result = StepResult(step, {"optim/skipped": 1.0}, [], skipped="every group is dead")
-            learning = time.monotonic() - started
-            if result.skipped is not None:
-                recorder.warn("step_skipped", f"step {step} made no update: {result.skipped}")
-            recorder.step = step
-            syncing = await self._sync_weights(step, forced=last)
+        self.clock.sampled_tokens += tokens
+        return {"throughput/gen_tokens_per_sec": tokens / collecting}
+
+    async def _update(
+        self, iteration: int, update: Update, waited: float, lag: int, closing: dict[str, float], spent: float
+    ) -> float:
+        """One optimizer update and its sync; its line is written even if the sync fails. Seconds of both."""
+        recorder, step = self._recorder, self._recorder.step + 1
+        for masked in update.masked:
+            recorder.mask(masked)
+        started = time.monotonic()
+        recorder.status(pipeline={"learner": "busy"})
+        if update.sequences:
+            result = await self._services.learner.step(step, update.sequences)
+        else:
+            result = StepResult(step, {}, [])  # nothing here carries gradient: counted in batch/trainable_frac
+        learning, syncing = time.monotonic() - started, 0.0
+        recorder.step = step
+        try:
+            syncing = await self._sync_weights(step, forced=bool(closing))
+        finally:
+            seconds = waited + learning + syncing
             self.clock.learning += learning
             self.clock.syncing += syncing
-            seconds = time.monotonic() - started + (collecting if first else 0.0)
-            elapsed += learning + syncing
             values = {
                 "time/step": seconds,
-                "time/wait_for_batch": collecting if first else 0.0,
+                "time/wait_for_batch": waited,
                 "time/weight_sync": syncing,
                 "trainer/idle_ratio": 1.0 - learning / seconds,
-                "rollouter/idle_ratio": 1.0 - (collecting if first else 0.0) / seconds,
-                "batch/trainable_frac": len({s.n for s in sequences}) / len(members),
-                "off_policy/mean": 0.0,
-                "off_policy/max": 0.0,
-                "throughput/train_tokens_per_sec": sum(len(s.ids) // 4 for s in sequences) / max(learning, 1e-9),
+                "rollouter/idle_ratio": 1.0 - waited / seconds,
+                "batch/trainable_frac": update.trainable_frac,
+                "off_policy/mean": float(lag),
+                "off_policy/max": float(lag),
+                "throughput/train_tokens_per_sec": update.tokens / learning,
             }
-            if last:
-                values |= iteration_metrics(groups, list(advantages.values()), tally)
-                values |= {
-                    "throughput/gen_tokens_per_sec": collected_tokens / collecting,
-                    "throughput/samples_per_sec": self._derived["E"] / elapsed,
-                    "throughput/episodes_per_min": 60.0 * self._derived["E"] / elapsed,
-                }
-            recorder.step_done(result, rows, values, iteration=iteration, seconds=seconds)
-        recorder.iteration = iteration
-        self._finish_iteration(iteration, groups, advantages, tally)
-
-    def _finish_iteration(
-        self, iteration: int, groups: list[Group], advantages: dict[int, GroupAdvantages], tally: Tally
-    ) -> None:
-        rewards = np.array([member.total for group in groups for member in group.members], dtype=np.float64)
-        self._last_reward = float(rewards.mean())
-        self._recorder.status(iteration=iteration, epoch=self._recorder.epoch(iteration), pipeline={"learner": "idle"})
-        self._recorder.event(
-            "rl.iteration.complete",
-            f"iteration {iteration}: reward {rewards.mean():.3f}",
-            iteration=iteration,
-            reward_mean=float(rewards.mean()),
-            reward_std=float(rewards.std()),
-            episodes=len(rewards),
-            excluded=tally.excluded.total(),
-            groups_zero_std=sum(a.dead for a in advantages.values()),
-            groups_dropped=tally.dropped_groups,
-        )
-
-    def _sequences(
-        self, members: Sequence[Episode], advantages: dict[int, GroupAdvantages], *, lag: int
-    ) -> list[TrainSequence]:
-        """What carries gradient in one update; what is left out after advantages is recorded with its reason."""
-        sequences: list[TrainSequence] = []
-        for episode in members:
-            assignment = episode.assignment
-            assert assignment.group is not None
-            scored = advantages[assignment.group]
-            if scored.dead:
-                continue
-            code, detail = self._left_out(episode)
-            if code is not None:
-                self._recorder.mask(episode, code, detail)
-                continue
-            advantage = float(scored.advantages[assignment.member])
-            sequences.extend(
-                TrainSequence(
-                    n=episode.n,
-                    branch=number,
-                    group=assignment.group,
-                    ids=np.asarray(branch.ids, dtype="<i4").tobytes(),
-                    mask=np.asarray(branch.mask, dtype="u1").tobytes(),
-                    logp_behavior=np.asarray(branch.logp, dtype="<f4").tobytes(),
-                    advantage=advantage,
-                    weight=branch.weight,
-                    temperature=float(episode.calls[branch.calls[0]].sampling["temperature"]),
-                    lag=lag,
-                )
-                for number, branch in enumerate(episode.branches)
-            )
-        return sequences
-
-    def _left_out(self, episode: Episode) -> tuple[str | None, dict[str, Any]]:
-        longest = max(len(branch.ids) for branch in episode.branches)
-        limit = self._config.training.max_seq_len
-        if longest > limit:
-            return "too_long", {"tokens": longest, "limit": limit}
-        if self._config.training.mask_truncated and episode.stop in TRUNCATED:
-            return "truncated", {"tokens": longest, "stop": episode.stop}
-        return None, {}
+            if closing:
+                rate = self._derived["E"] / (spent + learning + syncing)
+                values |= {**closing, "throughput/samples_per_sec": rate, "throughput/episodes_per_min": 60.0 * rate}
+            recorder.step_done(result, update.members, values, iteration=iteration, lag=lag, seconds=seconds)
+        return learning + syncing
 
     async def _sync_weights(self, step: int, *, forced: bool) -> float:
         """Brings the new weights to the engine when a sync is due. Seconds that it took."""
@@ -323,11 +286,12 @@ class Pipeline:
         self._recorder.status(pipeline={"sync": "updating"})
         report = await self._sync.sync(self._recorder.weight_version + 1)
         self._recorder.synced(report)
-        self._recorder.status(pipeline={"sync": "idle"})
         return report.seconds
 
     async def _checkpoint(self, iteration: int) -> None:
         recorder = self._recorder
+        if recorder.last_checkpoint_step == recorder.step:
+            return
         recorder.phase("checkpointing")
         started = time.monotonic()
         await recorder.checkpoint(
@@ -367,16 +331,3 @@ class Pipeline:
     def final_reward(self) -> float | None:
         """Mean reward of the last evaluation, else of the last iteration."""
         return self.evaluations.results()["last"] if self.evaluations.means else self._last_reward
-
-
-def shuffled(groups: Sequence[Group], seed: int, iteration: int) -> list[Group]:
-    """Groups in an order fixed by seed and iteration; members stay adjacent (CONFIG 3)."""
-    ordered = sorted(groups, key=lambda group: group.index)
-    random.Random(f"{seed}-{iteration}").shuffle(ordered)
-    return ordered
-
-
-def chunks(members: Sequence[Episode], size: int) -> Iterator[Sequence[Episode]]:
-    """Updates of `size` episodes; the last may be smaller."""
-    for start in range(0, len(members), size):
-        yield members[start : start + size]

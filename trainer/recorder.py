@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from trainer.config.schema import TrainingConfig
-from trainer.errors import RunError
+from trainer.config import RunConfig
+from trainer.errors import disk_full
 from trainer.learner.client import LearnerProcess
-from trainer.learner.protocol import StepResult
+from trainer.learner.protocol import SequenceResult, StepResult
 from trainer.rewards.advantages import GroupAdvantages
+from trainer.rollout.batch import Masked
 from trainer.rollout.episode import Episode
-from trainer.rollout.groups import Group
+from trainer.rollout.groups import Group, Tally
 from trainer.rollout.player import PlayRules
 from trainer.rollout.transcript import episode_record
 from trainer.rundir import DiskFull, RunWriter
@@ -30,9 +31,11 @@ from trainer.rundir.checkpoints import (
     point,
     prune,
 )
+from trainer.rundir.jsonl import iso
 from trainer.rundir.logs import LogFile
 from trainer.rundir.records import GroupRecord
 from trainer.rundir.status import Child, Warned
+from trainer.taskapp.codes import WARNINGS
 from trainer.weights.base import SyncReport
 
 T = TypeVar("T")
@@ -42,7 +45,7 @@ ETA_STEPS = 20  # the remaining time follows from the median of that many steps
 class Recorder:
     """All writes of a run go through here; a full disk becomes a RunError that names the folder."""
 
-    def __init__(self, writer: RunWriter, derived: Mapping[str, int], training: TrainingConfig) -> None:
+    def __init__(self, writer: RunWriter, derived: Mapping[str, int], config: RunConfig) -> None:
         self.writer = writer
         self.step = self.iteration = 0  # done so far
         self.weight_version = self.weight_updates = 0
@@ -50,9 +53,11 @@ class Recorder:
         self.excluded: dict[str, int] = {}
         self.best: dict[str, Any] | None = None  # checkpoint with the highest reward
         self.checkpoints: list[dict[str, Any]] = []
+        self.last_checkpoint_step = 0
         self.started = time.time()
         self._derived = derived
-        self._per_epoch, self._log_interval = training.iterations_per_epoch, training.log_interval
+        self._per_epoch, self._log_interval = config.training.iterations_per_epoch, config.training.log_interval
+        self._evaluates = config.evaluation is not None
         self._step_seconds: deque[float] = deque(maxlen=ETA_STEPS)
 
     # --- writing ------------------------------------------------------------------------------------------
@@ -61,11 +66,7 @@ class Recorder:
         try:
             return write(*args, **kwargs)
         except DiskFull as error:
-            raise RunError(
-                "disk_full",
-                f"no space left on the disk of {self.writer.paths.root}: {error}",
-                "free some space, then start the run again; what was recorded so far is kept",
-            ) from None
+            raise disk_full(self.writer.paths.root, error) from None
 
     def event(self, type_: str, message: str, *, level: str = "info", **data: Any) -> None:
         self._write(self.writer.event, type_, message, step=self.step, level=level, **data)
@@ -80,7 +81,7 @@ class Recorder:
 
     def phase(self, phase: str, *, waiting: dict[str, Any] | None = None) -> None:
         self.status(phase=phase, waiting=waiting)
-        self.event("rl.phase", phase, phase=phase)
+        self.event("rl.phase", phase, phase=phase, **({} if waiting is None else {"for": waiting["for"]}))
 
     def warn(self, code: str, text: str) -> None:
         """A warning of the whole run: an event, and an entry of status.json."""
@@ -88,11 +89,15 @@ class Recorder:
         for entry in known:
             if (entry.code, entry.text) == (code, text):
                 entry.count += 1
+                entry.last_at = iso(time.time())
                 break
         else:
-            known.append(Warned(code=code, text=text))
+            known.append(Warned(code=code, text=text, last_at=iso(time.time())))
             self.event("rl.warning", text, level="warning", code=code)
-        self.status(warnings=known)
+        self.writer.note(warnings=known)  # written with the next beat
+
+    def sync(self) -> None:
+        self._write(self.writer.sync)
 
     def beat(self, children: Sequence[Child]) -> None:
         """The sign of life, with the processes that belong to the run."""
@@ -108,6 +113,8 @@ class Recorder:
         record = episode_record(episode, step=step, temperature=rules.temperature, max_tokens=rules.max_tokens)
         episode.n = self._write(self.writer.episode, record)
         self.sampled_tokens += episode.sampled_tokens
+        for kind in [] if episode.parsed is None else episode.parsed.warnings:
+            self.warn(kind, WARNINGS.get(kind, kind))
         if episode.exclusion is not None:
             code = episode.exclusion.code
             self.excluded[code] = self.excluded.get(code, 0) + 1
@@ -166,62 +173,103 @@ class Recorder:
             **fields,
         )
 
-    def mask(self, episode: Episode, code: str, detail: Mapping[str, Any]) -> None:
+    def mask(self, masked: Masked) -> None:
         """Left out of the loss after advantages; its group's mean and std stay."""
-        for number in range(len(episode.branches)):
-            self._update(episode, "mask", excl=code, branch=number, detail=str(dict(detail))[:120])
+        for number in range(len(masked.episode.branches)):
+            self._update(masked.episode, "mask", excl=masked.code, branch=number, detail=masked.detail)
 
     # --- steps ----------------------------------------------------------------------------------------------
+
+    def batch_closed(self, episodes: int, lag: int, limit: int) -> None:
+        self.accepted += episodes
+        self.status(lag={"mean": float(lag), "max": lag, "limit": limit}, episodes=self.counts())
 
     def step_done(
         self,
         result: StepResult,
-        by_row: Mapping[int, Episode],
+        members: Sequence[Episode],
         values: Mapping[str, float],
         *,
         iteration: int,
+        lag: int,
         seconds: float,
     ) -> None:
         """One optimizer update: how each sequence was used, and the metrics line."""
         self.step = result.step
+        rows = {member.n: member for member in members}
         for used in result.sequences:
-            episode = by_row[used.n]
-            logp = np.frombuffer(used.logp_learner, dtype="<f4")
-            place = self._write(self.writer.learner_block, used.n, used.branch, {"logp_learner": logp})
-            self._update(
-                episode,
-                "use",
-                step=result.step,
-                branch=used.branch,
-                w=episode.branches[used.branch].weight,
-                s=used.ratio,
-                clip=used.clip,
-                prox=None,
-                gap=[used.gap_mean, used.gap_sd],
-                lag=0,
-                lag_in=(result.step - 1) % self._derived["m"],
-                arr=place,
-            )
+            if result.skipped is None:
+                self._used(rows[used.n], used, result.step, lag)
+        if result.skipped is not None:
+            self._skipped(result, rows)
         self._step_seconds.append(seconds)
         self.metrics({**result.metrics, **values}, iteration=iteration)
         if self.step % self._log_interval == 0:
-            fields = {"loss": "gspo/loss", "grad_norm": "optim/grad_norm", "lr": "optim/lr"}
-            shown = {name: result.metrics.get(metric) for name, metric in fields.items()}
-            clipped = (result.metrics.get(f"gspo/clip_frac_{side}", 0.0) for side in ("low", "high"))
-            self.event(
-                "rl.train.step",
-                f"step {self.step}",
-                iteration=iteration,
-                epoch=self.epoch(iteration),
-                **shown,
-                clip_frac=sum(clipped),
-                lag=0,
-            )
+            self._tell_step(result, iteration, lag)
         left = self._derived["steps"] - self.step
         self.status(
             step=self.step,
             eta_s=statistics.median(self._step_seconds) * left,
             episodes=self.counts(),
+            pipeline={"learner": "idle"},
+        )
+
+    def _used(self, episode: Episode, used: SequenceResult, step: int, lag: int) -> None:
+        logp = np.frombuffer(used.logp_learner, dtype="<f4")
+        place = self._write(self.writer.learner_block, used.n, used.branch, {"logp_learner": logp})
+        self._update(
+            episode,
+            "use",
+            step=step,
+            branch=used.branch,
+            w=episode.branches[used.branch].weight,
+            s=used.ratio,
+            clip=used.clip,
+            prox=None,
+            gap=[used.gap_mean, used.gap_sd],
+            lag=lag,
+            lag_in=(step - 1) % self._derived["m"],
+            arr=place,
+        )
+
+    def _skipped(self, result: StepResult, rows: Mapping[int, Episode]) -> None:
+        """A step without an update trains nobody: its episodes are masked, those behind it are named (WIRE 1.6)."""
+        detail = {"step": result.step, "what": result.skipped}
+        for used in result.sequences:
+            self._update(rows[used.n], "mask", step=result.step, excl="step_skipped", branch=used.branch, detail=detail)
+        names = ", ".join(rows[n].cid for n in result.culprits[:3] if n in rows)
+        self.warn("step_skipped", f"step {result.step} made no update: {result.skipped} (episodes {names})")
+
+    def _tell_step(self, result: StepResult, iteration: int, lag: int) -> None:
+        fields = {"loss": "gspo/loss", "grad_norm": "optim/grad_norm", "lr": "optim/lr"}
+        shown = {name: result.metrics.get(metric) for name, metric in fields.items()}
+        clipped = sum(result.metrics.get(f"gspo/clip_frac_{side}", 0.0) for side in ("low", "high"))
+        self.event(
+            "rl.train.step",
+            f"step {self.step}",
+            iteration=iteration,
+            epoch=self.epoch(iteration),
+            **shown,
+            clip_frac=clipped,
+            lag=lag,
+        )
+
+    def iteration_done(
+        self, iteration: int, groups: Sequence[Group], advantages: Sequence[GroupAdvantages], tally: Tally
+    ) -> None:
+        self.iteration = iteration
+        rewards = np.array([member.total for group in groups for member in group.members], dtype=np.float64)
+        self.status(iteration=iteration, epoch=iteration // self._per_epoch)
+        self.event(
+            "rl.iteration.complete",
+            f"iteration {iteration}: reward {rewards.mean():.3f}",
+            iteration=iteration,
+            reward_mean=float(rewards.mean()),
+            reward_std=float(rewards.std()),
+            episodes=len(rewards),
+            excluded=tally.excluded.total(),
+            groups_zero_std=sum(a.dead for a in advantages),
+            groups_dropped=tally.dropped_groups,
         )
 
     def metrics(self, values: Mapping[str, float], *, iteration: int, eval_step: int | None = None) -> None:
@@ -248,7 +296,8 @@ class Recorder:
     ) -> None:
         """Has the learner fill a folder aside, then makes it a checkpoint: sums, rename, STABLE last (WIRE 5.9)."""
         folder = self.writer.paths.checkpoints
-        score = reward["train"] if reward["eval"] is None else reward["eval"]
+        # Rewards of training and of evaluation are not compared: with an evaluation, only evaluated steps compete.
+        score = reward["eval"] if self._evaluates else reward["train"]
         is_best = score is not None and (self.best is None or score > self.best["reward"])
         aside = self._write(begin_checkpoint, folder, self.step)
         state = {
@@ -299,6 +348,7 @@ class Recorder:
             reward=score,
             is_best=is_best,
         )
+        self.last_checkpoint_step = self.step
         self.status(last_checkpoint=place, best=self.best)
 
     def synced(self, report: SyncReport) -> None:
@@ -311,9 +361,14 @@ class Recorder:
             seconds=report.seconds,
             bytes=report.bytes,
             mode=report.mode,
+            rounding_gap=report.rounding_gap,
             verified=None,
         )
-        self.status(weight_version=report.version, weight_updates=self.step)
+        engines = [{**engine, "version": report.version} for engine in self.writer.document.engines]
+        self.status(weight_version=report.version, weight_updates=self.step, engines=engines, pipeline={"sync": "idle"})
+
+    def iteration_of(self, step: int) -> int:
+        return -(-step // self._derived["m"])
 
     def epoch(self, iteration: int) -> int:
         return max(0, iteration - 1) // self._per_epoch
@@ -324,9 +379,6 @@ class Recorder:
             "excluded": sum(self.excluded.values()),
             "groups_dropped": self.dropped_groups,
         }
-
-    def train_rows(self, groups: Sequence[Group]) -> dict[int, Episode]:
-        return {member.n: member for group in groups for member in group.members}
 
 
 def resident_bytes(pids: Sequence[int]) -> int:

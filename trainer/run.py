@@ -17,7 +17,7 @@ from typing import Any
 
 from trainer import environment, supported
 from trainer.config import ConfigError, Loaded, load
-from trainer.errors import EXIT_CONFIG, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, RunError
+from trainer.errors import EXIT_CONFIG, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, RunError, disk_full
 from trainer.models import needs_conversion
 from trainer.pipeline import Pipeline
 from trainer.recorder import Recorder
@@ -72,7 +72,7 @@ def _locked(arguments: argparse.Namespace, loaded: Loaded) -> int:
         replace_file(writer.paths, "config.toml", arguments.config.read_bytes())
         writer.resolved(loaded.resolved())
         writer.environment(environment.describe(sys.argv, run_dir))
-        recorder = Recorder(writer, loaded.derived, loaded.config.training)
+        recorder = Recorder(writer, loaded.derived, loaded.config)
         return asyncio.run(Attempt(loaded, recorder).run())
 
 
@@ -84,11 +84,13 @@ class Attempt:
         self._stopping = asyncio.Event()
         self._work: asyncio.Task[str] | None = None
         self._killed = False
+        self._asked_by: dict[str, Any] | None = None
         self._pipeline: Pipeline | None = None
         self._supervisor: Supervisor | None = None
 
-    def ask(self, verb: str) -> None:
-        """stop: to the next clean place. kill, or a second stop: at once."""
+    def ask(self, verb: str, by: dict[str, Any] | None = None) -> None:
+        """stop: to the next clean place. kill, or a second stop: at once. `by` is who asked; None: a signal."""
+        self._asked_by = by
         if verb == "stop" and not self._stopping.is_set():
             self._stopping.set()
             with suppress(RunError):
@@ -103,6 +105,8 @@ class Attempt:
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_IGN:  # as under nohup
+                continue
             loop.add_signal_handler(number, self.ask, "stop")
         recorder, derived = self._recorder, self._loaded.derived
         tell("ready", run_dir=str(recorder.writer.paths.root), job_id=recorder.writer.job_id, pid=os.getpid())
@@ -129,6 +133,8 @@ class Attempt:
             return self._end("cancelled", "killed" if self._killed else "stopped", None)
         except RunError as error:
             return self._end("failed", "error", error)
+        except DiskFull as error:
+            return self._end("failed", "error", disk_full(recorder.writer.paths.root, error))
         except Exception as error:  # a fault of ours: the run must still end with its cause on record
             return self._end("failed", "error", self._internal(error))
         return self._end("cancelled" if reason == "stopped" else "succeeded", reason, None)
@@ -197,7 +203,7 @@ class Attempt:
             batch_size=config.training.batch_size,
             group_size=config.training.group_size,
         )
-        for note in services.client.notes:
+        for note in services.client.new_notes():
             recorder.warn("task_app", note)
         evaluation, job_id = config.evaluation, recorder.writer.job_id
         limit, first_tries = asyncio.Semaphore(config.rollout.max_concurrent_rollouts), FirstTries()
@@ -247,10 +253,13 @@ class Attempt:
                 recorder.event("rl.train.failed", error.message, level="error", code=error.code, hint=error.hint)
                 recorder.event("rl.job.failed", error.message, level="error", code=error.code, hint=error.hint)
             elif state == "cancelled":
-                recorder.event("rl.job.cancelled", f"the run was {reason}", verb=reason)
+                verb = "kill" if reason == "killed" else "stop"
+                recorder.event("rl.job.cancelled", f"the run was {reason}", verb=verb, by=self._asked_by)
             else:
-                recorder.event("rl.train.completed", "training is complete", final_reward=results["final_reward"])
-                recorder.event("rl.job.completed", "the run succeeded", final_reward=results["final_reward"])
+                result = {"final_reward": results["final_reward"], "model_id": results["model_id"]}
+                result["fine_tuned_model"] = results["model_id"]
+                recorder.event("rl.train.completed", "training is complete", **result)
+                recorder.event("rl.job.completed", "the run succeeded", **result)
         with suppress(RunError, OSError):
             recorder.status(
                 state=state,
@@ -292,7 +301,8 @@ class Attempt:
         import traceback
 
         text = traceback.format_exc()
-        self._recorder.log(text)
+        with suppress(OSError):
+            self._recorder.log(text)
         return RunError(
             "internal",
             f"an error of ours ended the run: {type(error).__name__}: {error}",

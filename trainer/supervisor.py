@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import psutil
 
@@ -25,7 +26,7 @@ class Supervisor:
         self,
         recorder: Recorder,
         children: Callable[[], Sequence[tuple[str, int]]],
-        ask: Callable[[str], None],
+        ask: Callable[[str, dict[str, Any]], None],
     ) -> None:
         self._recorder, self._children, self._ask = recorder, children, ask
         self._box = ControlBox(recorder.writer.paths.root, attempt_started_at=recorder.started)
@@ -42,7 +43,7 @@ class Supervisor:
             rss = resident_bytes([os.getpid(), *(pid for _, pid in children)])
             self.peak_rss_bytes = max(self.peak_rss_bytes, rss)
             if now >= next_sync:
-                self._recorder.writer.sync()
+                self._recorder.sync()
                 next_sync = now + 1.0
             if now >= next_beat:
                 self._recorder.beat(child_records(children))
@@ -60,11 +61,11 @@ class Supervisor:
                 reason = "no_such_action"
             if reason is not None:
                 text = f"{request.action or 'a request'} was refused: {reason}"
-                self._recorder.event("rl.control.refused", text, **about, reason=reason)
+                self._recorder.event("rl.control.refused", text, **about, by=request.by, reason=reason)
             else:
                 self._recorder.event("rl.control.accepted", f"{request.action} was asked", **about, by=request.by)
-                self._ask(request.action)
-                self._recorder.event("rl.control.done", f"{request.action} is under way", **about)
+                self._ask(request.action, request.by)
+                self._recorder.event("rl.control.done", f"{request.action} is under way", **about, by=request.by)
             self._box.finish(request)
 
     def _sample(self, rss: int) -> None:
@@ -75,7 +76,7 @@ class Supervisor:
                 "system/rss": float(rss),
                 "system/disk_free_gib": shutil.disk_usage(recorder.writer.paths.root).free / 2**30,
             },
-            iteration=recorder.iteration,
+            iteration=recorder.iteration_of(recorder.step),
         )
 
 

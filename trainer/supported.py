@@ -46,6 +46,11 @@ def without_effect(config: RunConfig) -> list[str]:
         )
     if config.rollout.max_refill_groups:
         notes.append("rollout.max_refill_groups: dead groups are not replaced yet")
+    for name in ("thinking_mode", "thinking_budget", "use_vision", "image_only_mode", "max_images_per_step"):
+        if getattr(config.rollout, name) is not None:
+            notes.append(f"rollout.{name} is not put in the rollout request yet")
+    if training.weight_sync.mode == "lora" and training.weight_sync.enable:
+        notes.append("training.weight_sync.mode = lora: the local engine is served merged weights")
     for name in ("tensorboard", "wandb", "trackio"):
         if getattr(config.logging, name):
             notes.append(f"logging.{name}: trackers are not written yet; metrics.jsonl has every number")

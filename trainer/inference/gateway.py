@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -94,9 +95,11 @@ class Gateway:
         except OSError as error:
             sock.close()
             cause = error.strerror or str(error)
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                to_do = "set it to a free port, or to 0 for any"
+                raise GatewayError(f"inference.gateway_port = {self._port} cannot be used ({cause}); {to_do}") from None
             raise GatewayError(
-                f"inference.gateway_port = {self._port} cannot be used on {self._host} ({cause}); "
-                "set it to a free port, or to 0 for any"
+                f"inference.gateway_host = {self._host!r} cannot be used ({cause}); set it to an address of ours"
             ) from None
         self._port = sock.getsockname()[1]
         config = uvicorn.Config(

@@ -159,6 +159,11 @@ class TaskAppClient:
     async def close(self) -> None:
         await self._pool.close()
 
+    def new_notes(self) -> list[str]:
+        """What a person should be told and was not yet told."""
+        notes, self.notes = self.notes, []
+        return notes
+
     async def health_gate(self, sleep: Sleep = asyncio.sleep) -> Taskset:
         """Passes if `/health` and `/task_info` both answer 200; returns the task set of the latter.
 

@@ -1,0 +1,71 @@
+"""Order, size and content of optimizer updates."""
+
+import pytest
+
+from trainer.rewards.advantages import group_advantages
+from trainer.rollout.batch import chunks, shuffled, update_of
+from trainer.rollout.episode import Assignment, Episode
+from trainer.rollout.groups import Group
+
+
+def groups(count):
+    return [Group(i, i, []) for i in range(count)]
+
+
+def test_the_order_of_groups_is_fixed_by_seed_and_iteration_not_by_arrival():
+    there, back = groups(8), groups(8)[::-1]
+    assert [g.index for g in shuffled(there, 1, 3)] == [g.index for g in shuffled(back, 1, 3)]
+    assert [g.index for g in shuffled(there, 1, 3)] != [g.index for g in shuffled(there, 1, 4)]
+
+
+def test_the_last_update_may_be_smaller():
+    assert [len(part) for part in chunks(list(range(10)), 4)] == [4, 4, 2]
+
+
+def member(n, group, number, *, tokens=4, stop="completed", branches=1, temperatures=(1.0,)):
+    from trainer.rollout.types import Branch, Call, Span
+
+    def call(index):
+        return Call("c", index, [1], [2], [-0.5], [Span(0, 1, 0)], "stop", {"temperature": temperatures[index]}, [], {})
+
+    made = Episode(Assignment("train", 1, group, number, group), "c", [], n=n, stop=stop)
+    made.calls = [call(i) for i in range(len(temperatures))]
+    made.branches = [
+        Branch(
+            [7] * tokens, [0] + [1] * (tokens - 1), [0] * tokens, [-0.5] * tokens, [], 1 / branches, 0, [0], ["first"]
+        )
+        for _ in range(branches)
+    ]
+    return made
+
+
+def learn_from(members, rewards, **changes):
+    advantages = {g: group_advantages(values) for g, values in rewards.items()}
+    return update_of(members, advantages, **{"lag": 3, "max_seq_len": 10, "mask_truncated": False, **changes})
+
+
+def test_members_of_a_dead_group_are_neither_learned_from_nor_masked():
+    members = [member(0, 0, 0), member(1, 0, 1), member(2, 1, 0), member(3, 1, 1)]
+    update = learn_from(members, {0: [1.0, 1.0], 1: [0.0, 1.0]})
+    assert [s.n for s in update.sequences] == [2, 3] and update.masked == []
+    assert [s.advantage for s in update.sequences] == pytest.approx([-1.0, 1.0], abs=1e-5)
+    assert update.trainable_frac == 0.5 and {s.lag for s in update.sequences} == {3}
+
+
+def test_what_is_too_long_or_cut_is_masked_alone():
+    members = [member(0, 0, 0, tokens=11), member(1, 0, 1, stop="max_tokens"), member(2, 0, 2, stop="max_turns")]
+    update = learn_from(members, {0: [0.0, 1.0, 0.5]}, mask_truncated=True)
+    assert [(m.episode.n, m.code) for m in update.masked] == [(0, "too_long"), (1, "truncated")]
+    assert [s.n for s in update.sequences] == [2]
+    assert update.masked[0].detail == {"tokens": 11, "limit": 10}
+
+
+def test_branches_share_the_advantage_and_weigh_one_episode_together():
+    update = learn_from([member(0, 0, 0, branches=2), member(1, 0, 1)], {0: [0.0, 1.0]})
+    assert [(s.n, s.branch, s.weight) for s in update.sequences] == [(0, 0, 0.5), (0, 1, 0.5), (1, 0, 1.0)]
+    assert update.sequences[0].advantage == update.sequences[1].advantage
+
+
+def test_an_update_of_dead_groups_only_has_no_sequence():
+    update = learn_from([member(0, 0, 0), member(1, 0, 1)], {0: [0.5, 0.5]})
+    assert update.sequences == [] and update.trainable_frac == 0.0 and update.tokens == 0

@@ -1,0 +1,114 @@
+"""From groups to what one optimizer update learns from. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trainer.learner.protocol import Sequence as TrainSequence
+from trainer.rewards.advantages import GroupAdvantages
+from trainer.rollout.episode import TRUNCATED, Episode
+from trainer.rollout.groups import Group
+from trainer.rollout.trajectories import token_temperatures
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """An episode that is left out after advantages; its group's mean and std stay (WIRE 1.6, stage a)."""
+
+    episode: Episode
+    code: str
+    detail: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Update:
+    """One optimizer update. Members of dead groups are in neither list: they carry no gradient."""
+
+    members: Sequence[Episode]
+    sequences: list[TrainSequence] = field(default_factory=list)
+    masked: list[Masked] = field(default_factory=list)
+
+    @property
+    def trainable_frac(self) -> float:
+        return len({sequence.n for sequence in self.sequences}) / len(self.members)
+
+    @property
+    def tokens(self) -> int:
+        return sum(len(sequence.mask) for sequence in self.sequences)
+
+
+def shuffled(groups: Sequence[Group], seed: int, iteration: int) -> list[Group]:
+    """Groups in an order fixed by seed and iteration; members stay adjacent (CONFIG 3)."""
+    ordered = sorted(groups, key=lambda group: group.index)
+    random.Random(f"{seed}-{iteration}").shuffle(ordered)
+    return ordered
+
+
+def chunks(members: Sequence[Episode], size: int) -> Iterator[Sequence[Episode]]:
+    """Updates of `size` episodes; the last may be smaller."""
+    for start in range(0, len(members), size):
+        yield members[start : start + size]
+
+
+def update_of(
+    members: Sequence[Episode],
+    advantages: Mapping[int, GroupAdvantages],
+    *,
+    lag: int,
+    max_seq_len: int,
+    mask_truncated: bool,
+) -> Update:
+    """What carries gradient among `members`.
+
+    Args:
+        advantages: by group index.
+        lag: updates made since the weights that sampled these episodes.
+        max_seq_len: longer sequences are left out, never cut.
+        mask_truncated: episodes cut by a token or call limit are left out.
+    """
+    update = Update(members)
+    for episode in members:
+        assignment = episode.assignment
+        assert assignment.group is not None
+        scored = advantages[assignment.group]
+        if scored.dead:
+            continue
+        left_out = _left_out(episode, max_seq_len, mask_truncated)
+        if left_out is not None:
+            update.masked.append(left_out)
+            continue
+        update.sequences += _sequences(episode, float(scored.advantages[assignment.member]), lag)
+    return update
+
+
+def _left_out(episode: Episode, max_seq_len: int, mask_truncated: bool) -> Masked | None:
+    longest = max(len(branch.ids) for branch in episode.branches)
+    if longest > max_seq_len:
+        return Masked(episode, "too_long", {"tokens": longest, "limit": max_seq_len})
+    if mask_truncated and episode.stop in TRUNCATED:
+        return Masked(episode, "truncated", {"tokens": longest, "stop": episode.stop})
+    return None
+
+
+def _sequences(episode: Episode, advantage: float, lag: int) -> Iterator[TrainSequence]:
+    for number, branch in enumerate(episode.branches):
+        temperatures = token_temperatures(branch, episode.calls)
+        uniform = len(set(temperatures)) == 1
+        yield TrainSequence(
+            n=episode.n,
+            branch=number,
+            group=episode.assignment.group or 0,
+            ids=np.asarray(branch.ids, dtype="<i4").tobytes(),
+            mask=np.asarray(branch.mask, dtype="u1").tobytes(),
+            logp_behavior=np.asarray(branch.logp, dtype="<f4").tobytes(),
+            advantage=advantage,
+            weight=branch.weight,
+            temperature=temperatures[0],
+            token_temperature=b"" if uniform else np.asarray(temperatures, dtype="<f4").tobytes(),
+            lag=lag,
+        )
