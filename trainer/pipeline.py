@@ -325,7 +325,7 @@ class Pipeline:
         finally:
             stop.cancel()
             task.cancel()
-            await asyncio.wait({task})
+            await asyncio.gather(task, return_exceptions=True)
 
     @property
     def final_reward(self) -> float | None:

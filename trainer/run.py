@@ -47,13 +47,13 @@ def main(arguments: argparse.Namespace) -> int:
     try:
         loaded = load(arguments.config, sets=arguments.sets, allow_unknown=arguments.allow_unknown)
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        say(error)
         return tell("error", code="config", message=str(error), hint="mend the config", exit_code=EXIT_CONFIG)
     try:
         with RunLock(arguments.run_dir, take_over=arguments.take_over):
             return _locked(arguments, loaded)
     except RunLocked as error:
-        print(error, file=sys.stderr)
+        say(error)
         return tell("error", code="run_locked", message=str(error), hint="", exit_code=EXIT_CONFIG)
     except (DiskFull, OSError) as error:
         return _no_folder(arguments.run_dir, error)
@@ -63,7 +63,7 @@ def _locked(arguments: argparse.Namespace, loaded: Loaded) -> int:
     run_dir: Path = arguments.run_dir
     if (run_dir / "events.jsonl").exists():
         message = f"{run_dir} already holds a run; choose another --run-dir"
-        print(message, file=sys.stderr)
+        say(message)
         return tell("error", code="run_exists", message=message, hint="", exit_code=EXIT_CONFIG)
     job_id = arguments.job_id or new_job_id()
     with RunWriter(
@@ -129,7 +129,9 @@ class Attempt:
                 recorder.warn("no_effect_yet", text)
             self._work = asyncio.create_task(self._with_services())
             reason = await self._work
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if not self._killed and not self._stopping.is_set():  # nobody asked: a fault of ours
+                return self._end("failed", "error", self._internal(error))
             return self._end("cancelled", "killed" if self._killed else "stopped", None)
         except RunError as error:
             return self._end("failed", "error", error)
@@ -154,7 +156,7 @@ class Attempt:
             finally:
                 for task in beside:
                     task.cancel()
-                await asyncio.wait(beside)
+                await asyncio.gather(*beside, return_exceptions=True)
 
     async def _start(self, services: Services) -> None:
         """Task app and model first: each can be wrong in a second, and the loads that follow take many."""
@@ -271,7 +273,7 @@ class Attempt:
                 results=results,
             )
         if error is not None:
-            print(f"{error.message}\n{error.hint}".rstrip(), file=sys.stderr)
+            say(f"{error.message}\n{error.hint}".rstrip())
             return tell("error", exit_code=code, **error.record())
         return tell("result", exit_code=code, state=state, end_reason=reason, results=results)
 
@@ -297,7 +299,7 @@ class Attempt:
             "peak_rss_mb": round(self._supervisor.peak_rss_bytes / 2**20) if self._supervisor else None,
         }
 
-    def _internal(self, error: Exception) -> RunError:
+    def _internal(self, error: BaseException) -> RunError:
         import traceback
 
         text = traceback.format_exc()
@@ -325,12 +327,18 @@ async def _first(work: asyncio.Future[Any], *beside: asyncio.Future[Any]) -> Any
         return work.result()
     finally:
         work.cancel()
-        await asyncio.wait({work})
+        await asyncio.gather(work, return_exceptions=True)  # its own error too, where it has one, is taken note of
+
+
+def say(text: object) -> None:
+    """Words on stderr. It may be a log on a disk that is full."""
+    with suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def tell(type_: str, *, exit_code: int = EXIT_OK, **fields: Any) -> int:
     """One JSON line for whoever started us; a reader that went away is no reason to stop. Gives `exit_code` back."""
-    with suppress(BrokenPipeError, ValueError):
+    with suppress(OSError, ValueError):
         print(json.dumps({"type": type_, **fields}), flush=True)
     return exit_code
 
@@ -340,7 +348,7 @@ def _no_folder(run_dir: Path, error: OSError) -> int:
     code = "disk_full" if full else "run_dir"
     message = f"the run folder {run_dir} cannot be written: {error.strerror or error}"
     hint = "free some space" if full else "choose another folder with --run-dir"
-    print(f"{message}; {hint}", file=sys.stderr)
+    say(f"{message}; {hint}")
     return tell("error", code=code, message=message, hint=hint, exit_code=EXIT_FAILED if full else EXIT_CONFIG)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import importlib
 import os
 import sys
@@ -73,6 +74,9 @@ def _run(module: ModuleType, args: argparse.Namespace, verb: str) -> int:
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            say(f"rltui {verb}: no space left on the disk that its output or its files go to; free some space")
+            return FAILED
         if os.environ.get("RLTUI_TRACEBACK"):
             raise
         say(f"rltui {verb} hit a fault of its own: {type(error).__name__}: {error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from rltui.processes import kill_leader
 from rltui.sources.early import LOG, PROTOCOL, last_error, tail
 from trainer.rundir.layout import RunPaths, make_folder
 from trainer.rundir.process import ProcessId
+
+LITTLE_ROOM = 4096  # bytes free, under which the coordinator could not even say why it ended
 
 
 class LocalLauncher(Launcher):
@@ -65,6 +68,10 @@ class LocalRun(Started):
         error = last_error(self._paths, self._protocol_from)
         if error is not None:
             return str(error["message"]), error["hint"]
+        if not self._paths.root.exists():
+            return f"the run's folder {self._paths.root} is gone", "leave the folder of a run alone until it has ended"
+        if shutil.disk_usage(self._paths.root).free < LITTLE_ROOM:
+            return f"there is no space left on the disk of {self._paths.root}", "free some space, then start it again"
         words = [line for line in tail(self._paths, LOG, self._log_from) if line.strip()]
         cause = f": {words[-1].strip()}" if words else ""
         code = self._process.returncode

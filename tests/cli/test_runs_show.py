@@ -5,9 +5,11 @@ import shutil
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from tests.cli.conftest import environment, last_object
+from trainer.rundir.process import ProcessId
 
 DEAD_KINDS = ("crashed", "torn")
 
@@ -51,6 +53,17 @@ def test_an_unreadable_run_stays_a_line_with_its_reason(rltui, synthetic, tmp_pa
     assert shown.returncode == 3
     assert "status.json is damaged" in shown.err
     assert "Traceback" not in shown.err
+
+
+def test_a_run_whose_coordinator_died_before_its_first_status_has_failed(rltui, here):
+    gone = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    holder = msgspec.to_builtins(ProcessId.of(gone.pid))
+    gone.communicate()
+    folder = here / "runs" / f"x-rl_{'0' * 16}"
+    folder.mkdir(parents=True)
+    (folder / "lock").write_text(json.dumps(holder))
+    (run,) = json.loads(rltui("runs", "--json").out)["runs"]
+    assert (run["state"], run["error"]["code"]) == ("failed", "process_lost")
 
 
 def test_no_runs_is_no_error_but_a_missing_folder_is(rltui):

@@ -282,6 +282,19 @@ async def test_a_taken_port_names_the_key(gateway):
     port = int(gateway.url.rsplit(":", 1)[1])
     with pytest.raises(GatewayError, match=rf"inference\.gateway_port = {port} cannot be used"):
         await Gateway(gateway._engine, port=port).start()
+    with pytest.raises(GatewayError, match=r"inference\.gateway_host = '192\.0\.2\.1' cannot be used"):
+        await Gateway(gateway._engine, "192.0.2.1").start()
+
+
+async def test_a_huge_prompt_does_not_hold_up_the_coordinator(gateway, http):
+    body = {"messages": [{"role": "user", "content": "word " * 200_000}]}
+    asked = asyncio.create_task(http.post(gateway.chat_url(open_episode(gateway)), json=body))
+    turns = 0
+    while not asked.done():
+        await asyncio.sleep(0.005)
+        turns += 1
+    assert asked.result().json()["error"]["code"] == "context_length_exceeded"
+    assert turns > 20  # tokenized on the loop, it would be a handful
 
 
 async def test_new_weights_split_the_spans_of_a_running_call(gateway, http, hf, tmp_path):

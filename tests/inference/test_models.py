@@ -45,6 +45,13 @@ def test_what_is_not_there_says_what_to_do(tmp_path, monkeypatch):
         resolve_model(str(tmp_path))
     with pytest.raises(ModelNotFound, match="nor a valid hub id"):
         resolve_model("not a model")
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ModelNotFound, match=r"config\.json is not the config of a model"):
+        resolve_model(str(tmp_path))
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(ModelNotFound, match="set XDG_CACHE_HOME"):
+        resolve_model("builtin:tiny")
 
 
 def test_a_cached_hub_model_needs_no_network(tmp_path, monkeypatch, tiny):

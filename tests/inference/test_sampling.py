@@ -32,6 +32,7 @@ def test_what_the_app_may_choose_is_kept():
         ("presence_penalty", -0.5),
         ("best_of", 2),
         ("temperature", 0),
+        ("temperature", 1e-300),
         ("logit_bias", {"5": 100}),
         ("response_format", {"type": "json_object"}),
         ("tool_choice", "required"),

@@ -37,7 +37,7 @@ def test_full_disk_pauses_and_goes_on_without_a_loss(root: Path, writer_at: Make
     assert not writer.recover()
     assert writer.event("rl.phase", "paused: disk_full", step=0, reason="disk_full") == 1
     writer.status(state="paused", paused={"reason": "disk_full", "since": 1.0})
-    with pytest.raises(DiskFull, match="make room"):  # the reserve is not eaten up by records
+    with pytest.raises(DiskFull, match="the disk is full"):  # the reserve is not eaten up by records
         writer.metrics({"a/b": 1.0}, step=1, iteration=1, epoch=1, weight_version=0)
     reader = RunReader(root)
     status = reader.status()

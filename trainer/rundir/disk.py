@@ -18,7 +18,7 @@ class DiskFull(OSError):
     """No room for a record; nothing of it is left in the file. The run pauses until `RunWriter.recover()`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__(errno.ENOSPC, "the disk is full: make room there, the run goes on by itself", str(path))
+        super().__init__(errno.ENOSPC, "the disk is full", str(path))
 
 
 class Disk:
