@@ -31,7 +31,7 @@ class RunError(RuntimeError):
         return {**entry, "evidence": self.evidence[:2000]} if self.evidence else entry
 
 
-def disk_full(folder: Path, cause: OSError) -> RunError:
+def disk_full(folder: Path, cause: Exception) -> RunError:
     """The run folder's disk has no room; what is recorded so far stays."""
     return RunError(
         "disk_full",

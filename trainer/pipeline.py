@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from trainer.config import Loaded, RunConfig
-from trainer.errors import RunError
+from trainer.errors import RunError, disk_full
 from trainer.inference.engine import EngineError
 from trainer.learner.client import LearnerError
 from trainer.learner.protocol import StepResult
@@ -105,6 +105,8 @@ class Pipeline:
         except TooManyExcluded as error:
             raise RunError("too_many_excluded", str(error), "mend the cause, or raise that key") from None
         except LearnerError as error:
+            if error.code == "disk_full":
+                raise disk_full(self._recorder.writer.paths.root, error) from None
             raise RunError(error.code, str(error), error.hint, error.evidence) from None
         except (EngineError, WeightSyncError) as error:
             raise RunError("engine_failed", str(error), "see logs/inference-0.log") from None

@@ -88,7 +88,17 @@ def ours(steps: int) -> dict[str, float]:
             "--run-dir",
             str(run_dir),
         ]
-        sets = [f"training.iterations_per_epoch={steps}", "evaluation.instances=1", "evaluation.seeds=[160]"]
+        sets = [
+            f"rollout.episodes_per_batch={EPISODES}",
+            f"training.batch_size={EPISODES}",
+            f"training.group_size={GROUP}",
+            f"policy.max_tokens={TOKENS}",
+            "training.learning_rate=1e-3",
+            "training.lr_schedule=constant",
+            f"training.iterations_per_epoch={steps}",
+            "evaluation.instances=1",
+            "evaluation.seeds=[160]",
+        ]
         subprocess.run([*command, *(part for s in sets for part in ("--set", s))], check=True, capture_output=True)
         lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
         seconds = [line["time/step"] for line in lines if "time/step" in line][1:]
