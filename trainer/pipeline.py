@@ -258,6 +258,7 @@ class Pipeline:
             result = StepResult(step, {}, [])  # nothing here carries gradient: counted in batch/trainable_frac
         learning, syncing = time.monotonic() - started, 0.0
         recorder.step = step
+        recorder.status(pipeline={"learner": "idle"})
         try:
             syncing = await self._sync_weights(step, forced=bool(closing))
         finally:

@@ -145,7 +145,7 @@ class Follower:
             elif _is_step(line):
                 self._show_step(line, status or {})
         doing = state_line(status, time.time())
-        self._printer.rewrite(f"{step_line(self._row, status or {})}  {doing}" if self._row else doing)
+        self._printer.rewrite(f"{doing}  {step_line(self._row, status or {})}" if self._row else doing)
         before_training = not (status and status.get("step"))
         if not self._printer.live and before_training and doing.partition(" (")[0] != self._told_state:
             self._told_state = doing.partition(" (")[0]

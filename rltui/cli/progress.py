@@ -60,6 +60,8 @@ def state_line(status: Mapping[str, Any] | None, now: float) -> str:
         return "starting"
     phase, state = str(status.get("phase") or ""), str(status.get("state") or "starting")
     text = phase if state == "running" and phase else state
+    if text == "training":
+        text = _training(status.get("pipeline") or {})
     if state == "starting" and phase not in ("", "starting", "queued"):
         text = f"starting: {phase}"
     waiting, paused = status.get("waiting"), status.get("paused")
@@ -70,6 +72,13 @@ def state_line(status: Mapping[str, Any] | None, now: float) -> str:
     if status.get("silent"):
         text += "; no sign of life for a minute"
     return clean(text, 160)
+
+
+def _training(pipeline: Mapping[str, Any]) -> str:
+    """What of an iteration goes on: it is short words that a person sees change."""
+    if pipeline.get("sync") not in (None, "idle"):
+        return "syncing weights"
+    return "learning" if pipeline.get("learner") == "busy" else "playing episodes"
 
 
 def _of(done: Any, total: Any) -> str:

@@ -71,8 +71,10 @@ def test_a_skipped_step_has_no_loss_and_is_still_a_line():
         ({"state": "running", "phase": "\x1b[2Jtraining"}, "training"),
         (
             {"state": "running", "phase": "training", "silent": True},
-            "training; no sign of life for a minute",
+            "playing episodes; no sign of life for a minute",
         ),
+        ({"state": "running", "phase": "training", "pipeline": {"learner": "busy"}}, "learning"),
+        ({"state": "running", "phase": "training", "pipeline": {"sync": "updating"}}, "syncing weights"),
     ],
 )
 def test_what_a_run_does_now(status, text):
