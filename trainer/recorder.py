@@ -258,6 +258,8 @@ class Recorder:
         self, iteration: int, groups: Sequence[Group], advantages: Sequence[GroupAdvantages], tally: Tally
     ) -> None:
         self.iteration = iteration
+        if all(a.dead for a in advantages):
+            self.warn("no_gradient", "in every group of an iteration all rewards were equal: nothing to learn from")
         rewards = np.array([member.total for group in groups for member in group.members], dtype=np.float64)
         self.status(iteration=iteration, epoch=iteration // self._per_epoch)
         self.event(

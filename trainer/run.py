@@ -123,7 +123,7 @@ class Attempt:
             )
             supported.check(self._config)
             recorder.event("rl.job.started", "the run starts", phase="starting", label=self._config.policy.label)
-            for warning in self._loaded.warnings:
+            for warning in (item for item in self._loaded.warnings if item.level != "note"):
                 recorder.warn(warning.code, f"{warning.key}: {warning.why}")
             for text in supported.without_effect(self._config):
                 recorder.warn("no_effect_yet", text)

@@ -42,6 +42,7 @@ def play_rules(config: RunConfig, job_id: str, split: Literal["train", "eval"]) 
 
 def learner_settings(loaded: Loaded, model: Path) -> LearnerSettings:
     """`loaded` as the model's limits have completed it; `model` is the folder of the start weights."""
+    name = loaded.config.policy.model_name or ""
     config, training, lora = loaded.config, loaded.config.training, loaded.config.training.lora
     return LearnerSettings(
         model=str(model),
@@ -67,5 +68,6 @@ def learner_settings(loaded: Loaded, model: Path) -> LearnerSettings:
         lora_alpha=lora.alpha,
         lora_dropout=lora.dropout,
         lora_target_modules=list(lora.target_modules),
-        base_name=config.policy.model_name or "",
+        # A builtin's name means nothing to peft: its folder does.
+        base_name=str(model) if name.startswith("builtin:") else name,
     )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import sys
 import time
 from pathlib import Path
 
 import rltui
-from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import OK, CliError, Json, add_data_options, emit, program, say, words
 from rltui.cli.show import run_name
 from rltui.cli.start import add_start_options, follow, launch, prepare, tell_warnings
 from rltui.sources.base import RunSource
@@ -54,15 +52,6 @@ def sample_config(name: str) -> Path:
         if (folder / name).is_file():
             return folder / name
     raise CliError(f"sample_configs/{name} is missing from this installation: install rltui again")
-
-
-def program() -> str:
-    """How this program can be called again from here: by its name where the PATH has it, else by its path."""
-    here = Path(sys.argv[0])
-    found = shutil.which(here.name)
-    if found is not None and Path(found).samefile(here):
-        return here.name
-    return str(here) if here.name == "rltui" else f"{sys.executable} -m rltui"
 
 
 def _report(run_dir: Path, status: Json, seconds: float) -> Json:

@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -91,3 +92,12 @@ def _replace(path: Path, text: str) -> None:
         os.replace(file.name, path)
     except OSError as error:
         raise CliError(f"cannot write {path}: {error.strerror}; give another --out") from error
+
+
+def program() -> str:
+    """How this program can be called again from here: by its name where the PATH has it, else by its path."""
+    here = Path(sys.argv[0])
+    found = shutil.which(here.name)
+    if found is not None and Path(found).samefile(here):
+        return here.name
+    return str(here) if here.name == "rltui" else f"{sys.executable} -m rltui"

@@ -43,7 +43,8 @@ def step_line(row: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     """One optimizer update: `row` holds the step's merged metrics, `status` the totals and the time left."""
     totals = status.get("totals") or {}
     parts = [f"step {_of(row.get('step'), totals.get('steps'))}"]
-    parts.append(f"iteration {_of(row.get('iteration'), totals.get('iterations'))}")
+    if row.get("step") != row.get("iteration") or totals.get("steps") != totals.get("iterations"):
+        parts.append(f"iteration {_of(row.get('iteration'), totals.get('iterations'))}")
     fields = [number(row.get(name), form, "") for name, form in _STEP_FIELDS]
     clip = [row.get(f"gspo/clip_frac_{side}") for side in ("low", "high")]
     if None not in clip:

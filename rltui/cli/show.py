@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rltui.cli.common import add_run_argument, age_s, chosen_run, summary
 from rltui.cli.follow import Follower, ending, reward_of
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, program, say, words
 from rltui.cli.progress import Printer, duration, number, state_line
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.sources.find import default_runs_dir
@@ -75,9 +75,9 @@ def next_commands(folder: Path, status: Json | None) -> list[str]:
     name = run_name(folder)
     if state in TERMINAL:
         config = shlex.quote(str(folder / "config.toml"))
-        again = [f"rltui train {config}"] if state != "succeeded" and (folder / "config.toml").exists() else []
-        return [*again, f"rltui show {name}", "rltui runs"]
-    return [f"rltui show {name} --follow", f"rltui stop {name}", "rltui runs"]
+        again = [f"{program()} train {config}"] if state != "succeeded" and (folder / "config.toml").exists() else []
+        return [*again, f"{program()} runs"]
+    return [f"{program()} show {name} --follow", f"{program()} stop {name}", f"{program()} runs"]
 
 
 def run_name(folder: Path) -> str:
