@@ -16,7 +16,7 @@ _STEP_FIELDS = (
     ("reward/mean", "reward {:.3f}"),
     ("gspo/loss", "loss {:+.4f}"),
     ("off_policy/mean", "lag {:.1f}"),
-    ("throughput/samples_per_sec", "{:.2f} samples/s"),
+    ("throughput/samples_per_sec", "{:.1f} samples/s"),
 )
 
 
@@ -45,7 +45,8 @@ def step_line(row: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     parts = [f"step {_of(row.get('step'), totals.get('steps'))}"]
     if row.get("step") != row.get("iteration") or totals.get("steps") != totals.get("iterations"):
         parts.append(f"iteration {_of(row.get('iteration'), totals.get('iterations'))}")
-    fields = [number(row.get(name), form, "") for name, form in _STEP_FIELDS]
+    shown = {**row, "off_policy/mean": row.get("off_policy/mean") or None}  # no lag is no news
+    fields = [number(shown.get(name), form, "") for name, form in _STEP_FIELDS]
     clip = [row.get(f"gspo/clip_frac_{side}") for side in ("low", "high")]
     if None not in clip:
         fields.insert(2, number(sum(clip), "clip {:.2f}"))

@@ -33,11 +33,11 @@ def test_a_step_shows_what_it_has_and_leaves_out_the_rest():
         "gspo/loss": -0.0012,
         "gspo/clip_frac_low": 0.01,
         "gspo/clip_frac_high": 0.04,
-        "off_policy/mean": 0.0,
+        "off_policy/mean": 1.5,
         "throughput/samples_per_sec": 2.1,
     }
     assert step_line(row, status) == (
-        "step 4/24  iteration 2/12  reward 0.412  loss -0.0012  clip 0.05  lag 0.0  2.10 samples/s  left 2 m 10 s"
+        "step 4/24  iteration 2/12  reward 0.412  loss -0.0012  clip 0.05  lag 1.5  2.1 samples/s  left 2 m 10 s"
     )
     assert step_line({"step": 3, "iteration": 2}, {}) == "step 3  iteration 2"
 

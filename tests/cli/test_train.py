@@ -133,7 +133,7 @@ def test_plain_lines_without_a_terminal(rltui):
     assert "reward 0.200" in steps[1]
     assert "loss -0.0200" in steps[1]
     assert "clip 0.03" in steps[1]
-    assert "2.50 samples/s" in steps[1]
+    assert "2.5 samples/s" in steps[1]
     assert "held-out reward: 0.250 before, 0.500 after" in done.out
     assert "warning: " in done.out
 
