@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,9 @@ class Chunk:
     weight_version: int
     finish_reason: str | None = None  # stop, length, abort
     stop_detail: str | None = None  # the stop string that matched, if one did
+    # On the last chunk, from an engine that keeps account itself: (start, end, version) over all tokens of the call.
+    # It wins over `weight_version`, which says what served when the chunk arrived.
+    spans: list[tuple[int, int, int]] | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +63,8 @@ class Engine(ABC):
     model_name: str
     max_model_len: int
     weight_version: int  # the version that new calls start with
+    eos_token_ids: frozenset[int]
+    ended: asyncio.Future[None]  # done once the engine is gone for good; running calls then raise EngineError
 
     @abstractmethod
     async def start(self) -> None:
@@ -78,8 +84,17 @@ class Engine(ABC):
         """Prompt ids of a plain text (for /v1/completions)."""
 
     @abstractmethod
-    def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> AsyncIterator[Chunk]:
-        """Streams one completion; closing the iterator aborts it. Raises EngineError, ContextOverflow."""
+    def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, affinity: str | None = None
+    ) -> AsyncIterator[Chunk]:
+        """Streams one completion; closing the iterator aborts it. Raises EngineError, ContextOverflow.
+
+        Calls of one `affinity` (the episode's correlation id) go to one replica, whose prefix cache knows them.
+        """
+
+    @abstractmethod
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text of sampled ids, special tokens left out; for streaming and for single tokens."""
 
     @abstractmethod
     async def derender(self, token_ids: Sequence[int], tools: Sequence[Json] | None = None) -> Reply:

@@ -55,7 +55,6 @@ class LocalEngine(Engine):
         self._ids = itertools.count()
         self._streams: dict[int, asyncio.Queue[Chunk | EngineError]] = {}
         self._answers: dict[int, asyncio.Future[Frame]] = {}
-        self.ended: asyncio.Future[None]
 
     @property
     def pid(self) -> int | None:
@@ -65,10 +64,6 @@ class LocalEngine(Engine):
     def tail(self) -> str:
         """The last lines that the process printed."""
         return self._child.tail if self._child else ""
-
-    @property
-    def eos_token_ids(self) -> frozenset[int]:
-        return self._chat.eos_token_ids
 
     async def start(self) -> None:
         """Returns when the model is loaded. Raises EngineError."""
@@ -93,6 +88,7 @@ class LocalEngine(Engine):
                 self._chat = await asyncio.to_thread(Chat, self._model.path)
             except (OSError, ValueError) as error:
                 raise EngineError(f"the tokenizer of {self.model_name} cannot be loaded: {error}") from None
+            self.eos_token_ids = self._chat.eos_token_ids
             hello = asyncio.ensure_future(self._hello(accepted))
             await asyncio.wait([hello, child.ended], timeout=self._startup_timeout_s, return_when="FIRST_COMPLETED")
             if not hello.done():
@@ -146,7 +142,12 @@ class LocalEngine(Engine):
     async def derender(self, token_ids: Sequence[int], tools: Sequence[Json] | None = None) -> Reply:
         return self._chat.derender(token_ids)
 
-    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> AsyncIterator[Chunk]:
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return self._chat.decode(token_ids)
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, affinity: str | None = None
+    ) -> AsyncIterator[Chunk]:
         if len(prompt_ids) >= self.max_model_len:
             raise ContextOverflow(f"the prompt has {len(prompt_ids)} tokens, the context limit is {self.max_model_len}")
         id, stream = next(self._ids), asyncio.Queue[Chunk | EngineError]()
