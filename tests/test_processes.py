@@ -94,3 +94,33 @@ def test_a_long_tmpdir_leaves_room_for_a_socket(tmp_path, monkeypatch):
         assert len(f"{folder}/s") < 104 and os.stat(folder).st_mode & 0o777 == 0o700
     finally:
         os.rmdir(folder)
+
+
+async def test_what_a_killed_leader_leaves_behind_is_ended_with_its_group():
+    code = (
+        "import subprocess, sys, time; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True); time.sleep(60)"
+    )
+    child = await spawn("x", [PYTHON, "-c", code], sink=lambda line: None, keep_stdout=True, own_group=True)
+    grandchild = int(await child.first_line(10))
+    os.kill(child.pid, signal.SIGKILL)  # as the system does when memory runs out
+    assert await asyncio.wait_for(child.ended, 10) == -signal.SIGKILL  # though its child held the pipes open
+    assert not alive(grandchild)
+
+
+async def test_terminating_a_leader_ends_its_children():
+    code = (
+        "import subprocess, sys, time; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True); time.sleep(60)"
+    )
+    child = await spawn("x", [PYTHON, "-c", code], sink=lambda line: None, keep_stdout=True, own_group=True)
+    grandchild = int(await child.first_line(10))
+    assert os.getpgid(grandchild) == child.pid != os.getpgid(0)
+    await child.terminate()
+    assert child.ended.done() and not alive(grandchild)
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

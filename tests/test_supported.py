@@ -22,7 +22,6 @@ def test_the_samples_are_supported_and_without_effectless_values(sample):
 @pytest.mark.parametrize(
     ("key", "sets"),
     [
-        ("inference.engine", ["inference.engine=vllm"]),
         ("algorithm.variety", ["algorithm.variety=grpo"]),
         ("training.kl_coef", ["training.kl_coef=0.1", "compute.topology.reference_placement=shared"]),
     ],

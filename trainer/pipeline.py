@@ -113,6 +113,8 @@ class Pipeline:
 
     async def _run(self) -> str:
         training, evaluation = self._config.training, self._config.evaluation
+        if self._sync is not None:
+            await self._sync.start(self._recorder.weight_version)
         if evaluation is not None and not await self._evaluate(0):
             return "stopped"
         for iteration in range(1, self._derived["iterations"] + 1):
@@ -154,6 +156,8 @@ class Pipeline:
         )
         for note in self._services.client.new_notes():
             self._recorder.warn("task_app", note)
+        for note in self._services.new_engine_notes():
+            self._recorder.warn("engine", note)
         return collected
 
     async def _evaluate(self, iteration: int) -> bool:

@@ -1,7 +1,8 @@
 """Child processes of the coordinator: started so that none outlives it, and ended so that none stays behind.
 
 The coordinator leads a process group (its launcher calls setsid). Children stay in that group, ask the kernel for
-SIGTERM when the coordinator dies, and ignore the terminal's Ctrl-C: stopping is the coordinator's decision.
+SIGTERM when the coordinator dies, and ignore the terminal's Ctrl-C: stopping is the coordinator's decision. A child
+that has children of its own leads a group instead, so that all of them can be ended.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from ctypes.util import find_library
 
+import psutil
+
 PR_SET_PDEATHSIG = 1
 TERM_GRACE_S = 5.0
+GROUP_GRACE_S = 2.0
 TAIL_LINES = 15
 MAX_SOCKET_FOLDER = 80  # bytes: the path of a Unix socket in it must stay under 104 (macOS) or 108 (Linux)
 
@@ -55,10 +60,10 @@ def torch_environment(threads: int) -> dict[str, str]:
     }
 
 
-def socket_folder() -> str:
-    """A new folder that only this user can enter, for a Unix socket of a short name. Raises OSError."""
+def socket_folder(longest_name: int = 1) -> str:
+    """A new folder that only this user can enter, for Unix sockets of short names. Raises OSError."""
     home = tempfile.gettempdir()
-    if len(os.fsencode(home)) > MAX_SOCKET_FOLDER:
+    if len(os.fsencode(home)) + longest_name - 1 > MAX_SOCKET_FOLDER:
         home = "/tmp"
     return tempfile.mkdtemp(prefix="rltui-", dir=home)
 
@@ -66,10 +71,17 @@ def socket_folder() -> str:
 class Child:
     """One running child. Its output goes to `sink` line by line; the last lines are kept as evidence of a crash."""
 
-    def __init__(self, role: str, process: asyncio.subprocess.Process, sink: Callable[[bytes], object]) -> None:
+    def __init__(
+        self,
+        role: str,
+        process: asyncio.subprocess.Process,
+        sink: Callable[[bytes], object],
+        own_group: bool = False,
+    ) -> None:
         self.role, self._process, self._sink = role, process, sink
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._pumps = [asyncio.create_task(self._pump(process.stderr))]
+        self._sweep = asyncio.create_task(self._end_orphans()) if own_group else None
         self.ended: asyncio.Task[int] = asyncio.create_task(process.wait())
 
     @property
@@ -104,7 +116,8 @@ class Child:
                 self._sink(line)
 
     async def terminate(self, grace_s: float = TERM_GRACE_S) -> None:
-        """SIGTERM, then SIGKILL after the grace. Returns when the process is gone; repeatable."""
+        """SIGTERM, then SIGKILL after the grace. Returns when the process is gone, and the group that it leads;
+        repeatable."""
         for send in (self._process.terminate, self._process.kill):
             if self.ended.done():
                 break
@@ -113,9 +126,44 @@ class Child:
             except ProcessLookupError:
                 break
             await asyncio.wait([self.ended], timeout=grace_s)
+        if self._sweep is not None:
+            await asyncio.wait([self._sweep])
+            await asyncio.wait([self.ended], timeout=1.0)
         await asyncio.wait(self._pumps, timeout=1.0)
         for pump in self._pumps:
             pump.cancel()
+
+    async def _end_orphans(self) -> None:
+        """Once the leader is gone, the rest of its group follows. asyncio calls a process ended when its pipes are
+        closed, and those its children hold open."""
+        while self._process.returncode is None:  # noqa: ASYNC110 - the event for it is the one that waits for pipes
+            await asyncio.sleep(0.1)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGTERM)
+            await self._empty_group()
+            # Python's tracker of shared memory ends by itself, once it has removed what a killed process left.
+            for process in _group_members(self.pid):
+                with contextlib.suppress(psutil.Error):
+                    if not any("resource_tracker" in word for word in process.cmdline()):
+                        process.kill()
+            await self._empty_group()
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def _empty_group(self) -> None:
+        """Waits a moment for the group to end. ProcessLookupError when it has."""
+        deadline = time.monotonic() + GROUP_GRACE_S
+        while time.monotonic() < deadline:
+            os.killpg(self.pid, 0)
+            await asyncio.sleep(0.05)
+
+
+def _group_members(group: int) -> list[psutil.Process]:
+    members = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                members.append(process)
+    return members
 
 
 async def spawn(
@@ -125,8 +173,10 @@ async def spawn(
     sink: Callable[[bytes], object],
     env: Mapping[str, str] | None = None,
     keep_stdout: bool = False,
+    own_group: bool = False,
 ) -> Child:
-    """Starts `argv`; with `keep_stdout` the caller reads stdout through `first_line`."""
+    """Starts `argv`; with `keep_stdout` the caller reads stdout through `first_line`. `own_group` is for a process
+    with children of its own: they are ended with it."""
     process = await asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.DEVNULL,
@@ -134,8 +184,9 @@ async def spawn(
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, **(env or {})},
         preexec_fn=_before_exec,
+        process_group=0 if own_group else None,
     )
-    child = Child(role, process, sink)
+    child = Child(role, process, sink, own_group)
     if not keep_stdout:
         child.pump_stdout()
     return child

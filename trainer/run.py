@@ -29,7 +29,8 @@ from trainer.rundir.layout import new_job_id
 from trainer.services import Services
 from trainer.settings import learner_settings, play_rules
 from trainer.supervisor import Supervisor
-from trainer.weights.slots import SlotSync
+from trainer.weights.base import WeightSync
+from trainer.weights.choose import choose
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,6 +88,7 @@ class Attempt:
         self._asked_by: dict[str, Any] | None = None
         self._pipeline: Pipeline | None = None
         self._supervisor: Supervisor | None = None
+        self._sync: WeightSync | None = None
 
     def ask(self, verb: str, by: dict[str, Any] | None = None) -> None:
         """stop: to the next clean place. kill, or a second stop: at once. `by` is who asked; None: a signal."""
@@ -157,6 +159,8 @@ class Attempt:
                 for task in beside:
                     task.cancel()
                 await asyncio.gather(*beside, return_exceptions=True)
+                if self._sync is not None:
+                    self._sync.close()
 
     async def _start(self, services: Services) -> None:
         """Task app and model first: each can be wrong in a second, and the loads that follow take many."""
@@ -207,6 +211,8 @@ class Attempt:
         )
         for note in services.client.new_notes():
             recorder.warn("task_app", note)
+        for note in services.new_engine_notes():
+            recorder.warn("engine", note)
         evaluation, job_id = config.evaluation, recorder.writer.job_id
         limit, first_tries = asyncio.Semaphore(config.rollout.max_concurrent_rollouts), FirstTries()
 
@@ -229,9 +235,7 @@ class Attempt:
         except ValueError as error:
             hint = "change data.seed_start, data.seed_count or evaluation.seeds"
             raise RunError("config", str(error), hint, exit_code=EXIT_CONFIG) from None
-        sync = None
-        if config.training.weight_sync.enable and config.training.weight_sync.targets:
-            sync = SlotSync(services.learner, services.engine, recorder.writer.paths.weights)
+        sync = self._sync = choose(config, services.learner, services.engine, recorder.writer.paths.weights)
         return Pipeline(
             self._loaded,
             services,

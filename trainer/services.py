@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import os
 import secrets
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from urllib.parse import urlsplit
 
 from trainer.config import RunConfig
 from trainer.errors import EXIT_CONFIG, RunError
+from trainer.inference.choose import build_engines, engine_notes, one_engine
 from trainer.inference.engine import Engine, EngineError
-from trainer.inference.gateway import Gateway, GatewayError
-from trainer.inference.local import LocalEngine
+from trainer.inference.gateway import GatewayError
+from trainer.inference.vllm.process import is_installed
 from trainer.learner.client import LearnerError, LearnerProcess
 from trainer.learner.protocol import LearnerInfo, LearnerSettings
 from trainer.models import ModelNotFound, ResolvedModel, needs_conversion, resolve_model
@@ -25,6 +24,8 @@ from trainer.rundir import RunWriter
 from trainer.rundir.logs import LogFile, known_secrets
 from trainer.taskapp.client import TaskAppClient
 from trainer.taskapp.errors import TaskAppError
+from trainer.tunnel import Tunnel, TunnelError
+from trainer.way_back import ReachableGateway, check_way_back, own_url
 
 KEY = "ENVIRONMENT_API_KEY"
 TASK_APP_START_S = 60.0
@@ -34,7 +35,7 @@ class Services:
     """What a run talks to. Leaving it ends every process, in whatever state the start was left."""
 
     engine: Engine
-    gateway: Gateway
+    gateway: ReachableGateway
     client: TaskAppClient
     learner: LearnerProcess
     learner_info: LearnerInfo
@@ -47,6 +48,8 @@ class Services:
         self._stack = AsyncExitStack()
         self._threads = os.cpu_count() or 1
         self._pids: list[tuple[str, Callable[[], int | None]]] = []
+        self._replicas: list[Engine] = []
+        self._engine_notes = engine_notes(config, installed=is_installed())
         self.task_app: Child | None = None
 
     async def __aenter__(self) -> Services:
@@ -84,6 +87,15 @@ class Services:
     def children(self) -> list[tuple[str, int]]:
         """Role and pid of each process that was started."""
         return [(role, pid) for role, get in self._pids if (pid := get()) is not None]
+
+    def new_engine_notes(self) -> list[str]:
+        """What is to be said of the engine since the last call: how it was chosen, restarts."""
+        notes, self._engine_notes = self._engine_notes, []
+        for replica in self._replicas:
+            own = getattr(replica, "notes", [])
+            notes += own
+            own.clear()
+        return notes
 
     def log(self, name: str) -> Callable[[bytes], object]:
         """Where a child's output goes: masked, rotated, closed with the services."""
@@ -159,20 +171,15 @@ class Services:
         return ready["url"]
 
     async def _start_engine(self, config: RunConfig) -> None:
-        engine = LocalEngine(
-            self.model,
-            dtype=config.training.dtype,
-            max_model_len=config.vllm.max_model_len,
-            max_num_seqs=config.vllm.max_num_seqs,
-            startup_timeout_s=config.inference.startup_timeout_s,
-            threads=self._threads,
-            deterministic=config.training.deterministic,
-            sink=self.log("inference-0"),
-        )
+        try:
+            self._replicas = build_engines(config, self.model, self._threads, self.log)
+        except EngineError as error:
+            raise RunError("config", str(error), exit_code=EXIT_CONFIG) from None
+        engine = self.engine = one_engine(self._replicas)
         self._stack.push_async_callback(engine.stop)
-        self.engine = engine
-        self._pids.append(("inference", lambda: engine.pid))
-        self.gateway = Gateway(
+        for replica in self._replicas:
+            self._pids.append(("inference", lambda r=replica: getattr(r, "pid", None)))
+        self.gateway = ReachableGateway(
             engine,
             config.inference.gateway_host,
             config.inference.gateway_port,
@@ -181,11 +188,35 @@ class Services:
         self._stack.push_async_callback(self.gateway.stop)
         try:
             await self.gateway.start()  # first, so that a taken port is known before any model is loaded
+            await self._open_way_back(config)
             await engine.start()
         except GatewayError as error:
             raise RunError("gateway_port", str(error), exit_code=EXIT_CONFIG) from None
         except EngineError as error:
             raise RunError("engine_down", str(error), "see logs/inference-0.log") from None
+
+    async def _open_way_back(self, config: RunConfig) -> None:
+        """Where task apps reach the gateway: inference.public_url, else a tunnel, else its own address."""
+        gateway = self.gateway
+        if config.inference.public_url is not None:
+            return
+        gateway.advertised = own_url(gateway.url, self.task_app_url)
+        if config.inference.tunnel == "none":
+            return
+
+        def moved(url: str) -> None:
+            gateway.advertised = url
+            self.client.notes.append(f"the tunnel broke and was opened again: new episodes call {url}")
+
+        target = own_url(gateway.url, "http://127.0.0.1") or gateway.url
+        tunnel = Tunnel(target, on_change=moved, sink=self.log("tunnel"))
+        self._stack.push_async_callback(tunnel.stop)
+        self._pids.append(("tunnel", lambda: tunnel.pid))
+        try:
+            gateway.advertised = await tunnel.start()
+        except TunnelError as error:
+            hint = f"{error.hint} (inference.public_url)"
+            raise RunError("tunnel_down", error.message, hint, error.evidence, exit_code=EXIT_CONFIG) from None
 
     async def _start_learner(self, settings: LearnerSettings) -> None:
         learner = LearnerProcess(settings, threads=self._threads, sink=self.log("learner-0"))
@@ -216,22 +247,3 @@ class Services:
         }[name]
         code = {"learner": "learner_down", "engine": "engine_down", "task app": "task_app_down"}[name]
         raise RunError(code, f"the {name} process ended while the run was going on", f"see logs/{log}.log", tail)
-
-
-def check_way_back(config: RunConfig) -> None:
-    """A task app on another host must be able to reach the gateway (WIRE 2.1). Raises RunError."""
-    app, gateway = urlsplit(config.services.task_url).hostname or "", config.inference.gateway_host
-    if not is_loopback(app) and is_loopback(gateway) and config.inference.public_url is None:
-        raise RunError(
-            "no_way_back",
-            f"the task app at {app} cannot reach the gateway, which listens on {gateway} only",
-            "set inference.public_url to an address that leads here, or inference.tunnel",
-            exit_code=EXIT_CONFIG,
-        )
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

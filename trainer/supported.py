@@ -18,9 +18,6 @@ def check(config: RunConfig) -> None:
         "policy.source": (config.policy.source is not None, config.policy.source, ("policy.model_name",)),
         "training.anchor": (training.anchor != "behavior", training.anchor, ("behavior",)),
         "training.kl_coef": (training.kl_coef > 0, training.kl_coef, (0.0,)),
-        "inference.engine": (config.inference.engine == "vllm", "vllm", ("auto", "local")),
-        "inference.url": (config.inference.url is not None, config.inference.url, ("leave it out",)),
-        "inference.tunnel": (config.inference.tunnel != "none", config.inference.tunnel, ("none",)),
         "judge.enabled": (config.judge.enabled, True, (False,)),
         "compute.launcher": (compute.launcher != "local", compute.launcher, ("local",)),
         "training.rewards.step_rewards_enabled": (training.rewards.step_rewards_enabled, True, (False,)),
@@ -46,10 +43,7 @@ def without_effect(config: RunConfig) -> list[str]:
         )
     if config.rollout.max_refill_groups:
         notes.append("rollout.max_refill_groups: dead groups are not replaced yet")
-    for name in ("thinking_mode", "thinking_budget", "use_vision", "image_only_mode", "max_images_per_step"):
-        if getattr(config.rollout, name) is not None:
-            notes.append(f"rollout.{name} is not put in the rollout request yet")
-    if training.weight_sync.mode == "lora" and training.weight_sync.enable:
+    if training.weight_sync.mode == "lora" and training.weight_sync.enable and config.inference.engine == "local":
         notes.append("training.weight_sync.mode = lora: the local engine is served merged weights")
     for name in ("tensorboard", "wandb", "trackio"):
         if getattr(config.logging, name):

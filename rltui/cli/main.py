@@ -20,6 +20,8 @@ VERBS = {
     "runs": ("rltui.cli.runs", "list the runs of a folder"),
     "show": ("rltui.cli.show", "one run: state, numbers, last events, what to do next"),
     "stop": ("rltui.cli.stop", "ask a run to stop, and wait until it has"),
+    "taskapp": ("rltui.cli.taskapp", "list the task apps that need no code, or serve one"),
+    "scan": ("rltui.cli.scan", "find the task apps that listen on this host"),
 }
 
 

@@ -81,8 +81,8 @@ def test_a_port_that_is_taken(trainer):
 
 
 def test_values_that_this_version_cannot_carry_out_are_refused_by_name(trainer):
-    run = trainer.run("inference.engine=vllm")
-    check(run, code=2, state="failed", says="inference.engine")
+    run = trainer.run("algorithm.variety=grpo")
+    check(run, code=2, state="failed", says="algorithm.variety")
 
 
 def test_a_second_run_on_the_same_folder_is_refused(trainer):

@@ -29,8 +29,9 @@ def finished(request, tmp_path_factory):
 def test_each_game_is_one_sequence_that_the_learner_reads_as_it_was_sampled(finished):
     (line,) = [line for line in finished.lines("metrics.jsonl") if "optim/lr" in line]
     turns, games = line["turns/mean"], 16
-    assert turns > 2 and line["tokens/clean"] == round((turns - 1) * games)
-    assert line["tokens/fork"] == line["tokens/realign"] == line["tokens/orphan"] == 0
+    # bytes of builtin:tiny that are no text come back as replacement characters: the recorded ids stay (realign)
+    assert turns > 2 and line["tokens/clean"] + line["tokens/realign"] == round((turns - 1) * games)
+    assert line["tokens/fork"] == line["tokens/orphan"] == 0
     assert line["logp_gap/mean"] < 1e-4 and line["gspo/ratio_max"] == pytest.approx(1, abs=1e-3)
 
 

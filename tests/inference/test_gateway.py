@@ -109,12 +109,13 @@ async def test_turns_join_by_ids(gateway, http):
         body = await chat(gateway, http, cid, messages)
         messages = [*messages, body["choices"][0]["message"], {"role": "user", "content": f"and {turn}?"}]
     calls = gateway.ledger.close(cid).calls
-    assert [c.prefix for c in calls] == ["first", "clean", "clean"]
+    # sampled bytes that are no text come back as one replacement character: the same text, other ids
+    assert calls[0].prefix == "first" and all(c.prefix == ("realign" if c.drift else "clean") for c in calls[1:])
     for before, after in itertools.pairwise(calls):
         history = before.prompt_token_ids + before.completion_token_ids
         assert after.prompt_token_ids[: len(history)] == history
     assembly = assemble(calls)
-    assert assembly.counts["clean"] == 2 and len(assembly.branches) == 1
+    assert assembly.counts["clean"] + assembly.counts["realign"] == 2 and len(assembly.branches) == 1
     assert sum(assembly.branches[0].mask) == sum(len(c.completion_token_ids) for c in calls)
 
 
@@ -215,6 +216,7 @@ async def test_base_url_and_repaired_addresses(gateway, http):
 async def test_models_and_health(gateway, http):
     models = (await http.get(f"{gateway.url}/v1/models")).json()
     assert models["data"][0]["id"] == "builtin:tiny"
+    assert (await http.get(f"{gateway.base_url('x')}/models/builtin:tiny")).json() == models["data"][0]
     assert (await http.get(f"{gateway.url}/health")).json() == {"status": "ok", "weight_version": 0}
 
 

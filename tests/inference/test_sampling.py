@@ -40,6 +40,13 @@ def test_what_the_app_may_choose_is_kept():
         ("min_tokens", 4),
         ("bad_words", ["a"]),
         ("allowed_token_ids", [1]),
+        ("structured_outputs", {"regex": "a"}),
+        ("guided_json", {}),
+        ("stop_token_ids", [5]),
+        ("ignore_eos", True),
+        ("use_beam_search", True),
+        ("logits_processors", ["x"]),
+        ("function_call", {"name": "f"}),
         ("seed", 5),
         ("max_tokens", 65),
     ],
@@ -58,6 +65,12 @@ def test_neutral_values_are_not_counted():
         "n": 1,
         "response_format": {"type": "text"},
         "seed": None,
+        "function_call": "auto",
+        "ignore_eos": False,
+        "logit_bias": {},
+        "parallel_tool_calls": False,
+        "top_logprobs": 3,
+        "user": "me",
     }
     assert training_sampling(neutral, TRAIN)[1] == {}
 
@@ -66,6 +79,8 @@ def test_evaluation_keeps_the_app_and_takes_filters_from_the_policy():
     sampling, forced = call_sampling({"temperature": 0.9, "seed": 7, "top_k": 3}, EVAL, 0)
     assert sampling == Sampling(0.0, 64, (), 7, 0.9, 3, 1.1)
     assert forced == {}
+    unserved = {"response_format": {"type": "json_object"}, "min_p": 0.1, "tool_choice": "required"}
+    assert set(call_sampling(unserved, EVAL, 0)[1]) == set(unserved)  # no engine of ours does these: not hidden
 
 
 def test_seeds_differ_by_every_part_and_fit_63_bits():

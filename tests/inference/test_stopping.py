@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.inference.stopping import StopStrings, cut_at_stop, safe_length
+from trainer.inference.stopping import StopStrings, cut_at_stop
+from trainer.inference.streaming import safe_length
 
 
 def decode(ids):

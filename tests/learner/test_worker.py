@@ -64,6 +64,9 @@ def test_a_whole_conversation(process, settings, tmp_path: Path) -> None:
     synced = ask(channel, "sync", path=str(tmp_path / "slot_1"), version=1)["result"]
     assert synced["bytes"] == (tmp_path / "slot_1" / "model.safetensors").stat().st_size
     assert load_file(tmp_path / "slot_1" / "model.safetensors")
+    adapter = ask(channel, "sync", path=str(tmp_path / "v1"), version=1, mode="lora")["result"]
+    assert adapter["bytes"] == (tmp_path / "v1" / "adapter_model.safetensors").stat().st_size
+    assert (tmp_path / "v1" / "adapter_config.json").is_file() and adapter["rounding_gap"] == 0.0
     written = ask(channel, "checkpoint", path=str(tmp_path / "c"), state={"step": 1}, manifest={}, optimizer=True)
     assert written["result"]["bytes"] > 0 and (tmp_path / "c" / "state.json").is_file()
 

@@ -102,7 +102,7 @@ async def test_a_failure_says_after_how_many_tries_it_was_given_up(made):
 
 async def test_eight_first_failures_end_the_job_and_the_last_is_on_record(made):
     _, player, recorded = made(failures=99, max_retries=10)
-    with pytest.raises(TaskAppFailing, match="the first 8 tries all failed"):
+    with pytest.raises(TaskAppFailing, match=r"the first 8 tries all failed \(http_error x 8\), the last because task app answered 500"):
         await player.play(TRAIN)
     assert recorded[-1].exclusion.code == "http_error"
 

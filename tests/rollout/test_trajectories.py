@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.rollout.trajectories import TokenRecordError, assemble, token_temperatures
+from trainer.rollout.trajectories import TokenRecordError, assemble, differing, token_temperatures
 from trainer.rollout.types import Call, Span
 
 END = 9
@@ -78,18 +78,36 @@ def test_an_aborted_call_is_left_out():
     assert ([b.calls for b in assembly.branches], assembly.counts["orphan"]) == ([[1]], 1)
 
 
-def test_the_same_text_in_other_ids_is_realigned():
+def test_a_realigned_call_goes_on_with_the_recorded_ids_and_counts_its_drift():
+    calls = [call(0, [1], [2, 3, END]), call(1, [1, 2, 3, END, 7], [5, END], prefix="realign", drift=2)]
+    assembly = assemble([*calls, call(2, [1, 2, 3, END, 7, 5, END, 8], [4])])
+    (branch,) = assembly.branches
+    assert branch.ids == [1, 2, 3, END, 7, 5, END, 8, 4] and branch.prefix == ["first", "realign", "clean"]
+    assert assembly.counts == {"clean": 1, "realign": 1, "fork": 0, "drift": 2, "orphan": 0}
+
+
+def test_ids_that_the_engine_did_not_read_are_never_trained_on():
+    """The same messages in other ids: the gateway would have joined them if the text were the same."""
     messages = [{"role": "user", "content": "q"}]
     answer = {"role": "assistant", "content": "abc"}
-    a = call(0, [1], [2, 3, 4, END], messages=messages, response=answer)
-    later = [*messages, answer, {"role": "user", "content": "next"}]
-    b = call(1, [1, 2, 34, END, 7], [5], messages=later)
-    assembly = assemble([a, b])
-    (branch,) = assembly.branches
-    assert branch.ids == [1, 2, 3, 4, END, 7, 5]
-    assert assembly.counts == {"clean": 0, "realign": 1, "fork": 0, "drift": 2, "orphan": 0}
-    edited = [*messages, {**answer, "content": "ab"}, later[-1]]
-    assert assemble([a, call(1, [1, 2, 34, END, 7], [5], messages=edited)]).counts["fork"] == 1
+    a = call(0, [1], [2, 3, END], messages=messages, response=answer)
+    b = call(1, [1, 34, END, 7], [5], messages=[*messages, answer, messages[0]], prefix="fork")
+    assert [branch.ids for branch in assemble([a, b]).branches] == [[1, 2, 3, END], [1, 34, END, 7, 5]]
+
+
+def test_of_several_histories_the_longest_goes_on():
+    """The first prompt asked again, with the same answer as before, must not cut the chat off from its second turn."""
+    calls = [call(0, [1], [2, END]), call(1, [1, 2, END, 3], [4, END]), call(2, [1], [2, END])]
+    assembly = assemble([*calls, call(3, [1, 2, END, 3, 4, END, 5], [6])])
+    assert [branch.calls for branch in assembly.branches] == [[0, 1, 3]] and assembly.counts["orphan"] == 1
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "count"),
+    [([], [], 0), ([1, 2], [1, 2], 0), ([1, 2, 3], [1, 9, 9, 3], 2), ([1], [1, 1], 1), ([5], [6], 1), ([], [1, 2], 2)],
+)
+def test_drift_is_what_lies_between_the_common_ends(a, b, count):
+    assert differing(a, b) == differing(b, a) == count
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from ssl import SSLContext
 from typing import Any
 
 import pytest
@@ -39,7 +40,9 @@ def serving(app: Any) -> Iterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def raw_server(reply: Callable[[bytes, int], bytes | Awaitable[bytes]]) -> AsyncIterator[str]:
+async def raw_server(
+    reply: Callable[[bytes, int], bytes | Awaitable[bytes]], ssl: SSLContext | None = None
+) -> AsyncIterator[str]:
     """A server that answers request n (from 0) with the bytes of `reply(request, n)` and closes."""
     seen = 0
 
@@ -59,9 +62,10 @@ async def raw_server(reply: Callable[[bytes, int], bytes | Awaitable[bytes]]) ->
         finally:
             writer.close()
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=ssl)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        scheme = "http" if ssl is None else "https"
+        yield f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
 

@@ -1,6 +1,9 @@
 import asyncio
 import json
 import random
+import shutil
+import ssl
+import subprocess
 from datetime import UTC, datetime
 
 import pytest
@@ -110,6 +113,15 @@ async def test_extra_fields_are_dropped_once_remembered_and_said():
     assert [n for n in app.notes if "mode, policy.output_mode" in n]
 
 
+async def test_episodes_at_once_learn_what_to_drop_and_say_it_once():
+    def reply(request, n):
+        return forbidding(["mode"]) if b'"mode"' in request else http(200, GOOD)
+
+    async with raw_server(reply) as url, client(url) as app:
+        results = await asyncio.gather(*(app.rollout(request_body()) for _ in range(4)))
+    assert [r.outcome for r in results] == [0.5] * 4 and len(app.notes) == 1
+
+
 async def test_an_app_that_forbids_ever_more_fields_stops_the_job():
     error, seen, _ = await rollout(forbidding(["mode"]), forbidding(["record"]))
     assert isinstance(error, TaskAppRejected) and len(seen) == 2
@@ -175,6 +187,31 @@ async def test_a_hanging_app_times_out_and_is_told_to_abort():
     assert aborted == [{"run_id": "cid-1"}]
 
 
+async def test_a_cancelled_episode_is_aborted_at_the_app_without_holding_up_the_cancel():
+    asked, aborted = asyncio.Event(), []
+
+    async def hang():
+        asked.set()
+        await asyncio.sleep(60)
+        return b""
+
+    def reply(request, n):
+        if request.startswith(b"POST /run/abort"):
+            aborted.append(json.loads(request.partition(b"\r\n\r\n")[2]))
+            return http(404, "")
+        return hang()
+
+    async with raw_server(reply) as url:
+        async with client(url) as app:
+            playing = asyncio.create_task(app.rollout(request_body()))
+            await asked.wait()
+            playing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await playing
+            assert aborted == []
+        assert aborted == [{"run_id": "cid-1"}]  # closing waits until it is out
+
+
 async def test_a_connection_is_used_again_after_a_failure():
     answers = [http(200, GOOD)[:-5], http(200, GOOD)]
     async with raw_server(lambda _, n: answers[n]) as url, client(url, max_connections=1) as app:
@@ -218,10 +255,29 @@ def test_a_key_that_no_header_carries_is_refused_without_repeating_it(key):
     assert key not in str(caught.value) and "ENVIRONMENT_API_KEY" in str(caught.value)
 
 
-async def test_switching_tls_off_is_said(monkeypatch):
-    monkeypatch.setenv("RLTUI_INSECURE_TLS", "1")
-    async with client("https://h") as app:
-        assert "RLTUI_INSECURE_TLS=1" in app.notes[0]
+@pytest.fixture
+def certificate(tmp_path):
+    """(certificate, key) that nobody has signed."""
+    paths = [str(tmp_path / name) for name in ("cert.pem", "key.pem")]
+    words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    made = subprocess.run([*words.split(), "-out", paths[0], "-keyout", paths[1]], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    return paths
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+async def test_certificates_are_checked_unless_that_is_switched_off_which_is_said(monkeypatch, certificate):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+    async with raw_server(lambda *_: http(200, GOOD), ssl=context) as url:
+        async with client(url) as app:
+            with pytest.raises(RolloutFailure, match="CERTIFICATE_VERIFY_FAILED"):
+                await app.rollout(request_body())
+            assert app.notes == []
+        monkeypatch.setenv("RLTUI_INSECURE_TLS", "1")
+        async with client(url) as app:
+            assert "RLTUI_INSECURE_TLS=1" in app.notes[0]
+            assert (await app.rollout(request_body())).outcome == 0.5
 
 
 def routes(**answers):

@@ -24,6 +24,14 @@ async def chat():
     await client.close()
 
 
+async def test_in_mode_eval_the_url_is_used_as_it_stands(chat, gateway):
+    policy = {"inference_url": f"{gateway.url}?cid=c"}
+    await chat.complete(policy, [])
+    with pytest.raises(ModelCallError, match="404"):
+        await chat.complete(policy, [], mode="eval")
+    assert [path for path, _ in gateway.requests] == ["/v1/chat/completions?cid=c"]
+
+
 async def test_a_completion_is_asked_with_the_policys_sampling(chat, gateway):
     gateway.answer = lambda body: gateway.says("hello", "length")
     policy = {

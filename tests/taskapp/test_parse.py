@@ -150,6 +150,7 @@ def test_more_than_one_trajectory_is_undefined():
             "inference_url": None,
             "trajectories": [{"steps": [{"info": {"meta": {"inference_url": "http://h?cid=other"}}}]}],
         },
+        {"inference_url": None, "steps": [{"info": {"meta": {"inference_url": "http://h?cid=other"}}}]},
     ],
 )
 def test_an_answer_to_another_episode(echo):
@@ -246,7 +247,8 @@ def test_counts_fall_back_in_order():
 
 def test_steps_are_rebuilt_from_either_trace_shape():
     call = {"call_records": [{"output_tool_calls": [{"name": "f"}]}]}
-    helper_call = {"event_type": "lm_call", "call_record": {"messages": []}}
+    response = {"choices": [{"message": {"content": None, "tool_calls": [{"name": "g"}]}}]}
+    helper_call = {"event_type": "lm_call", "call_record": {"messages": [], "response": response}}
     history = [
         call,
         {"reward": 0.5},
@@ -256,6 +258,7 @@ def test_steps_are_rebuilt_from_either_trace_shape():
     ]
     parsed = parse(trace={"event_history": history})
     assert [s.reward for s in parsed.steps] == [0.75, 1.0] and parsed.steps[0].tool_calls == [{"name": "f"}]
+    assert parsed.steps[1].tool_calls == [{"name": "g"}]
     assert [s.done for s in parsed.steps] == [False, True]
     assert parsed.outcome == 1.75 and parsed.outcome_path == "steps[].reward"
     turns = [{"events": [call, {"reward": 0.5}]}, {"events": [call, {"reward": 0.1, "truncated": True}]}]

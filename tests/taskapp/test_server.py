@@ -113,6 +113,18 @@ def test_info_and_task_info(call):
         infos = call(TOY, "GET", f"/task_info?{query}").json()
         assert [i["task_metadata"]["seed"] for i in infos] == [1, 2]
     assert call(TOY, "GET", "/task_info?seed=x").status_code == 422
+    finite = config(provide_task_instances=lambda seeds: [{} for s in seeds if s < 5])
+    missing = call(finite, "GET", "/task_info?seed=5")
+    assert missing.status_code == 422 and missing.json()["detail"]["error"]["code"] == "seed_out_of_range"
+    assert len(call(finite, "GET", "/task_info?seed=4&seed=5").json()) == 1
+
+
+def test_info_of_an_app_whose_parts_are_broken_strings(call):
+    broken = config(base_task_info="<circular TaskInfo>")
+    assert call(broken, "GET", "/info").json()["service"] == {"task": None, "version": None}
+    assert call(broken, "GET", "/task_info?seed=3").json() == {"task_metadata": {"seed": 3}}
+    half = config(base_task_info={"task": "<circular TaskDescriptor>"})
+    assert call(half, "GET", "/info").json()["service"]["task"] == "<circular TaskDescriptor>"
 
 
 def test_done_debug_and_own_routes(call):
@@ -131,6 +143,7 @@ def test_done_debug_and_own_routes(call):
 async def test_client_and_server_play_an_episode(key):
     async def rollout(request, http_request):
         assert isinstance(http_request, Request) and http_request.app.state.colour == "red"
+        assert http_request.app.state.dataset_registry == {"toy": 1}
         return {
             "metrics": {"outcome_reward": request.env.seed / 4},
             "trajectories": [{"steps": [{"reward": 1}]}],
@@ -141,6 +154,7 @@ async def test_client_and_server_play_an_episode(key):
         config(
             rollout,
             app_state={"colour": "red"},
+            dataset_registry={"toy": 1},
             startup_hooks=[lambda: hooks.append("up")],
             shutdown_hooks=[lambda: hooks.append("down")],
         )

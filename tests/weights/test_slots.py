@@ -7,13 +7,14 @@ import pytest
 from trainer.inference.engine import EngineError
 from trainer.learner.client import SyncResult
 from trainer.weights.base import WeightSyncError
+from trainer.weights.lora import LoraSync
 from trainer.weights.slots import SlotSync
 
 
 class Learner:
-    async def sync(self, path, version):
+    async def sync(self, path, version, mode="full"):
         path.mkdir(parents=True)
-        (path / "model.safetensors").write_bytes(b"v%d" % version)
+        (path / f"{mode}.safetensors").write_bytes(b"v%d" % version)
         return SyncResult(bytes=2, seconds=0.0, rounding_gap=0.25)
 
 
@@ -21,32 +22,85 @@ class Engine:
     """`answer`: takes, refuses or ignores what it is given."""
 
     def __init__(self, answer="takes"):
-        self.answer, self.served = answer, []
+        self.answer, self.served, self.serving_versions = answer, [], frozenset()
 
     async def load_weights(self, path, version):
         if self.answer == "refuses":
             raise EngineError("a tensor has another shape")
         if self.answer == "ignores":
             await asyncio.Event().wait()
-        self.served.append((path.name, (path / "model.safetensors").read_bytes()))
+        file = next(path.glob("*.safetensors"))
+        self.served.append((path.name, file.name, file.read_bytes()))
+        self.serving_versions = frozenset({version})
 
 
-async def test_versions_alternate_between_two_slots_and_leave_nothing_behind(tmp_path):
+def names(folder) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+async def test_versions_alternate_between_two_slots_and_the_one_in_use_stays(tmp_path):
+    engine, kept = Engine(), []
+    sync = SlotSync(Learner(), engine, tmp_path)
+    reports = []
+    for version in (1, 2, 3):
+        reports.append(await sync.sync(version))
+        kept.append(names(tmp_path))
+    assert [(slot, data) for slot, _, data in engine.served] == [
+        ("slot_1", b"v1"),
+        ("slot_0", b"v2"),
+        ("slot_1", b"v3"),
+    ]
+    assert [(r.version, r.bytes, r.mode, r.rounding_gap) for r in reports] == [(v, 2, "full", 0.25) for v in (1, 2, 3)]
+    assert kept == [["slot_1"], ["slot_0"], ["slot_1"]]  # an engine that is started again reads it
+    sync.close()
+    assert names(tmp_path) == []
+
+
+async def test_a_refused_update_says_why_and_the_slot_in_use_stays(tmp_path):
     engine = Engine()
     sync = SlotSync(Learner(), engine, tmp_path)
-    reports = [await sync.sync(version) for version in (1, 2, 3)]
-    assert engine.served == [("slot_1", b"v1"), ("slot_0", b"v2"), ("slot_1", b"v3")]
-    assert [(r.version, r.bytes, r.mode, r.rounding_gap) for r in reports] == [(v, 2, "full", 0.25) for v in (1, 2, 3)]
-    assert list(tmp_path.iterdir()) == []
-
-
-async def test_a_refused_update_says_why_and_leaves_nothing_behind(tmp_path):
-    with pytest.raises(EngineError, match="another shape"):
-        await SlotSync(Learner(), Engine("refuses"), tmp_path).sync(1)
-    assert list(tmp_path.iterdir()) == []
+    await sync.sync(1)
+    engine.answer = "refuses"
+    for version in (2, 2, 3):  # whatever is tried again
+        with pytest.raises(EngineError, match="another shape"):
+            await sync.sync(version)
+        assert names(tmp_path) == ["slot_1"]
+    engine.answer = "takes"
+    await sync.sync(3)
+    assert names(tmp_path) == ["slot_0"]
 
 
 async def test_an_engine_that_never_confirms_is_named_after_the_limit(tmp_path):
     with pytest.raises(WeightSyncError, match=r"the engine did not confirm v1 within 0\.01 s"):
         await SlotSync(Learner(), Engine("ignores"), tmp_path, timeout_s=0.01).sync(1)
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_adapters_have_a_folder_per_version_that_stays_while_a_call_uses_it(tmp_path):
+    engine = Engine()
+    sync = LoraSync(Learner(), engine, tmp_path)
+    await sync.start(0)
+    report = await sync.sync(1)
+    assert engine.served == [("v000000", "lora.safetensors", b"v0"), ("v000001", "lora.safetensors", b"v1")]
+    assert (report.mode, report.rounding_gap) == ("lora", 0.0)
+    assert names(tmp_path) == ["v000001"]
+    engine.load_weights = load_beside(engine)
+    await sync.sync(2)
+    assert names(tmp_path) == ["v000001", "v000002"]
+    engine.answer = "refuses"
+    with pytest.raises(EngineError):
+        await sync.sync(3)
+    assert names(tmp_path) == ["v000001", "v000002"]
+    sync.close()
+    assert names(tmp_path) == []
+
+
+def load_beside(engine):
+    """As under versioned names, while calls of the earlier version run."""
+
+    async def load(path, version):
+        if engine.answer == "refuses":
+            raise EngineError("no")
+        engine.serving_versions |= {version}
+
+    return load

@@ -44,4 +44,6 @@ def parse_address(path: str, query: str) -> Address:
     while path.endswith(doubled):
         path, repaired = path.removesuffix("/chat/completions"), True
     route = next((name for end, name in _ROUTES.items() if path.endswith(end)), None)
+    if route is None and "/v1/models/" in path:
+        route = "models"
     return Address(route, cid or None, repaired)

@@ -64,6 +64,8 @@ class Engine(ABC):
     max_model_len: int
     weight_version: int  # the version that new calls start with
     eos_token_ids: frozenset[int]
+    tool_markers: tuple[str, ...] | None = None  # what a tool call begins with; None: nobody knows, all is held back
+    reasoning: bool = False  # whether the template knows thoughts apart from answers
     ended: asyncio.Future[None]  # done once the engine is gone for good; running calls then raise EngineError
 
     @abstractmethod
@@ -103,6 +105,11 @@ class Engine(ABC):
     @abstractmethod
     async def load_weights(self, path: Path, version: int) -> None:
         """Serves the weights in `path` as `version`; calls that are running go on under them."""
+
+    @property
+    def serving_versions(self) -> frozenset[int]:
+        """Versions that some call samples from; the files of others are not needed any more."""
+        return frozenset({self.weight_version})
 
     @abstractmethod
     async def stop(self) -> None:

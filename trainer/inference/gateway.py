@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,17 +22,20 @@ from starlette.routing import Route
 from trainer.inference import openai
 from trainer.inference.addresses import Address, base_url, chat_url, parse_address
 from trainer.inference.chat import TemplateError
-from trainer.inference.engine import Engine, EngineError, Sampling
-from trainer.inference.joining import extended_call, joined_prompt, prefix_kind
+from trainer.inference.engine import ContextOverflow, Engine, EngineError, Sampling
+from trainer.inference.joining import Prompt, chat_prompt, extended_call, shared, text_prompt
 from trainer.inference.ledger import Episode, Ledger
 from trainer.inference.live_call import LiveCall, new_call
 from trainer.inference.sampling import BadRequest, call_sampling
-from trainer.inference.stopping import cut_at_stop, safe_length
+from trainer.inference.streaming import ReplyStream
 
 Json = dict[str, Any]
 
 MAX_BODY = 10 * 1024 * 1024
 CLIENT_LEFT = 499  # never sent: nobody is there to read it
+
+_log = logging.getLogger("trainer.gateway")
+_log.addHandler(logging.NullHandler())  # else Python prints to the terminal
 
 
 class GatewayError(RuntimeError):
@@ -45,9 +49,15 @@ class _Refused(Exception):
         super().__init__(message)
         self.status, self.code, self.param = status, code, param
 
-    def response(self) -> Response:
+    def body(self) -> Json:
         kind = "invalid_request_error" if self.status < 500 else "server_error"
-        return _json(openai.error_body(str(self), kind, self.param, self.code), self.status)
+        return openai.error_body(str(self), kind, self.param, self.code)
+
+    def response(self) -> Response:
+        response = _json(self.body(), self.status)
+        # OpenAI's SDK repeats 429 and 5xx by itself: here that helps nothing, the whole episode is tried again
+        response.headers["x-should-retry"] = "false"
+        return response
 
 
 class _Server(uvicorn.Server):
@@ -88,7 +98,9 @@ class Gateway:
 
     async def start(self) -> None:
         """Returns when it listens. Raises GatewayError."""
-        sock = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET, socket.SOCK_STREAM)
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        # with the protocol named, asyncio switches Nagle's algorithm off: it would hold every answer back by 40 ms
+        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind((self._host, self._port))
@@ -128,15 +140,18 @@ class Gateway:
                     raise _Refused(405, "method_not_allowed", "completions are asked for by POST")
                 return await self._complete(request, address)
             if address.route == "models":
-                model = {"id": self._engine.model_name, "object": "model", "owned_by": "rltui"}
-                return _json({"object": "list", "data": [{**model, "max_model_len": self._engine.max_model_len}]})
+                return _json(self._models(request.url.path))
             if address.route == "health":
                 return _json({"status": "ok", "weight_version": self._engine.weight_version})
-            raise _Refused(404, "not_found", f"there is no {request.method} {request.url.path[:200]} here")
+            what = f"there is no {request.method} {request.url.path[:200]} here"
+            raise _Refused(404, "not_found", f"{what}; chat/completions, completions and models are served")
         except _Refused as refused:
             return refused.response()
         except ClientDisconnect:
             return Response(status_code=CLIENT_LEFT)
+        except Exception:  # a fault of ours: its traceback is for the log, the client gets what its SDK can read
+            _log.exception("%s %s failed", request.method, address.route)
+            return _Refused(500, "internal_error", "the gateway failed; see its log").response()
 
     def _episode(self, address: Address) -> Episode:
         if address.cid is None:
@@ -155,8 +170,7 @@ class Gateway:
         episode = self._episode(address)
         try:
             if episode.started >= episode.policy.call_limit:
-                limit = episode.policy.call_limit
-                raise _Refused(429, "call_limit", f"the episode has made its {limit} calls; do not retry")
+                raise _call_limit(episode)
             body = openai.parse_body(await _read_body(request))
             live = await self._start_call(episode, body, chat=address.route == "chat", t_queued=t_queued)
         except (BadRequest, TemplateError) as error:
@@ -167,120 +181,138 @@ class Gateway:
         except _Refused as refused:
             episode.fail(refused.code, refused.status, episode.started, str(refused))
             raise
+        except RecursionError:
+            episode.fail("invalid_request_error", 400, episode.started, "the request is nested too deeply")
+            raise _Refused(400, "invalid_request_error", "the request is nested too deeply") from None
         except EngineError as error:
             episode.fail("engine_error", 503, episode.started, str(error))
             raise _Refused(503, "engine_error", str(error)) from None
-        if body.get("stream"):
-            return StreamingResponse(self._stream(live, body, address.route), media_type="text/event-stream")
-        await _finish_or_leave(live, request)
-        call = live.call
+        shape = openai.Shape(body, self._engine.model_name, chat=address.route == "chat")
+        stream = body.get("stream")
+        await _wait_or_leave(live, request, live.progress() if stream else None)
+        if live.task.done():
+            self._raise_failure(live)
+        if stream:
+            return StreamingResponse(self._stream(live, shape), media_type="text/event-stream")
+        tokens = self._texts(live.call.completion_token_ids) if shape.logprobs else []
+        return _json(shape.whole(live.call, tokens))
+
+    def _raise_failure(self, live: LiveCall) -> None:
+        if isinstance(live.error, ContextOverflow):
+            raise _Refused(400, "context_length_exceeded", str(live.error), "messages")
         if live.error is not None:
             raise _Refused(503, "engine_error", str(live.error))
         if live.task.cancelled():
             raise _Refused(410, "episode_finished", "the episode of this correlation id is over")
-        if address.route == "completion":
-            return _json(openai.completion_response(call, self._engine.model_name))
-        logprobs = await self._logprobs(live) if body.get("logprobs") else None
-        return _json(openai.chat_response(call, self._engine.model_name, logprobs))
 
     async def _start_call(self, episode: Episode, body: Json, *, chat: bool, t_queued: float) -> LiveCall:
         """Everything up to the first token. Raises BadRequest, TemplateError, EngineError, _Refused."""
         sampling, forced = call_sampling(body, episode.policy, episode.started)
+        tools, options, calls = None, {}, episode.record.calls
         if chat:
             messages, tools = openai.parse_messages(body), openai.parse_tools(body)
-            prompt, prefix = await self._chat_prompt(episode, body, messages, tools)
+            options = {**episode.policy.template_kwargs, **(body.get("chat_template_kwargs") or {})}
+            earlier = extended_call(messages, calls)
+            prompt = await chat_prompt(self._engine, earlier, calls, messages, tools, options)
+            messages = shared(messages, earlier)
+            if earlier is not None and earlier.tools == tools:
+                tools = earlier.tools
         else:
-            messages, tools = [{"role": "prompt", "content": body.get("prompt")}], None
-            prompt = await self._text_prompt(body)
-            prefix = prefix_kind(prompt, episode.record.calls)
+            text = openai.parse_text_prompt(body)
+            messages, prompt = [{"role": "prompt", "content": text}], await text_prompt(self._engine, calls, text)
+        sampling = self._fit(prompt, sampling)
+        if episode.started >= episode.policy.call_limit:  # others were started while this one was rendered
+            raise _call_limit(episode)
         call = new_call(
             episode,
             prompt,
-            sampling := self._fit(prompt, sampling),
+            sampling,
             messages=messages,
             tools=tools,
             forced=forced,
-            prefix=prefix,
             model_asked=body.get("model"),
+            template_kwargs=options,
             t_queued=t_queued,
             engine=self._engine.kind,
         )
-        return LiveCall(self._engine, episode, call, sampling)
+        return LiveCall(self._engine, episode, call, sampling, chat=chat)
 
-    async def _chat_prompt(
-        self, episode: Episode, body: Json, messages: list[Json], tools: list[Json] | None
-    ) -> tuple[list[int], str]:
-        """Prompt ids, joined with the recorded ones where the chat goes on from them, and the prefix kind."""
-        options = {**episode.policy.template_kwargs, **(body.get("chat_template_kwargs") or {})}
-        full = await self._engine.render(messages, tools, options)
-        calls = episode.record.calls
-        earlier = extended_call(messages, calls)
-        if earlier is not None and earlier.tools == tools:
-            ends = getattr(self._engine, "eos_token_ids", frozenset())
-            joined = await joined_prompt(self._engine, earlier, messages, full, tools, options, ends)
-            if joined is not None:
-                return joined, "clean"
-        return full, prefix_kind(full, calls)
-
-    async def _text_prompt(self, body: Json) -> list[int]:
-        prompt = body.get("prompt")
-        if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
-            prompt = prompt[0]
-        if not isinstance(prompt, str) or not prompt:
-            raise BadRequest("prompt must be a text that is not empty", "prompt")
-        return await self._engine.tokenize(prompt)
-
-    def _fit(self, prompt: list[int], sampling: Sampling) -> Sampling:
-        room = self._engine.max_model_len - len(prompt)
+    def _fit(self, prompt: Prompt, sampling: Sampling) -> Sampling:
+        room = self._engine.max_model_len - len(prompt.ids)
         if room < 1:
             raise _Refused(
                 400,
                 "context_length_exceeded",
-                f"the prompt has {len(prompt)} tokens, the context limit is {self._engine.max_model_len}",
+                f"the prompt has {len(prompt.ids)} tokens, the context limit is {self._engine.max_model_len}",
                 "messages",
             )
         return replace(sampling, max_tokens=min(sampling.max_tokens, room))
 
-    async def _stream(self, live: LiveCall, body: Json, route: str | None) -> AsyncIterator[bytes]:
+    async def _stream(self, live: LiveCall, shape: openai.Shape) -> AsyncIterator[bytes]:
         """Server-sent events. A client that leaves cancels this generator, and so the call."""
-        call, chat, model = live.call, route == "chat", self._engine.model_name
-        stops, sent, shown = tuple(call.sampling["stop"]), 0, 0
-        with_usage = bool((body.get("stream_options") or {}).get("include_usage"))
+        call, engine = live.call, self._engine
+        stream = ReplyStream(
+            engine.decode,
+            stops=call.sampling["stop"],
+            markers=engine.tool_markers if call.tools else (),
+            reasoning=shape.chat and engine.reasoning,
+            thinking=live.thinking,
+        )
+        seen = told = characters = 0  # tokens pushed, tokens whose logprobs were sent, characters sent
 
-        def event(delta: Json, finish: str | None = None) -> bytes:
-            return _event(openai.stream_chunk(call, model, delta, finish, chat=chat))
+        def event(chunk: Json) -> bytes:
+            nonlocal told
+            if shape.logprobs and told < len(call.completion_token_ids):
+                tokens = self._texts(call.completion_token_ids[told:])
+                shape.add_logprobs(chunk, tokens, call.logprobs[told : told + len(tokens)], characters)
+                told += len(tokens)
+            return _event(chunk)
 
         try:
-            if chat:
-                yield event({"role": "assistant", "content": ""})
-            while await live.progress():
-                if len(call.completion_token_ids) == shown:
-                    continue
-                shown = len(call.completion_token_ids)
-                text = (await self._engine.derender(call.completion_token_ids)).text
-                if (end := safe_length(text, stops)) > sent and not any(s in text for s in stops):
-                    yield event({"content": text[sent:end]})
-                    sent = end
-            if live.error is not None:
-                yield _event(openai.error_body(str(live.error), "server_error", None, "engine_error"))
+            if (opening := shape.opening(call)) is not None:
+                yield _event(opening)
+            while not live.task.done():
+                new = call.completion_token_ids[seen:]
+                seen += len(new)
+                for part, text in stream.push(new):
+                    yield event(shape.delta(call, part, text))
+                    characters += len(text)
+                await live.progress()
+            try:
+                self._raise_failure(live)
+            except _Refused as refused:
+                yield _event(refused.body())
                 return
-            text = call.response.get("content") or ""
-            if len(text) > sent:
-                yield event({"content": cut_at_stop(text, call.stop_detail)[sent:]})
-            yield event({}, call.finish_reason)
-            if with_usage:
-                envelope = openai.envelope(call, model, "chat.completion.chunk" if chat else "text_completion")
-                yield _event({**envelope, "choices": [], "usage": openai.usage(call)})
+            assert live.reply is not None
+            for part, text in stream.finish(live.reply):
+                yield event(shape.delta(call, part, text))
+                characters += len(text)
+            if (calls := shape.tool_calls(call)) is not None:
+                yield event(calls)
+            yield event(shape.closing(call))
+            if shape.usage:
+                yield _event(shape.usage_chunk(call))
             yield b"data: [DONE]\n\n"
         finally:
             live.task.cancel()
 
-    async def _logprobs(self, live: LiveCall) -> Json:
-        call, content = live.call, []
-        for token, logp in zip(call.completion_token_ids, call.logprobs, strict=True):
-            text = (await self._engine.derender([token])).text
-            content.append({"token": text, "logprob": logp, "bytes": list(text.encode()), "top_logprobs": []})
-        return {"content": content}
+    def _texts(self, token_ids: list[int]) -> list[str]:
+        return [self._engine.decode([token]) for token in token_ids]
+
+    def _models(self, path: str) -> Json:
+        model = {
+            "id": self._engine.model_name,
+            "object": "model",
+            "created": 0,
+            "owned_by": "rltui",
+            "max_model_len": self._engine.max_model_len,
+        }
+        return model if "/models/" in path else {"object": "list", "data": [model]}
+
+
+def _call_limit(episode: Episode) -> _Refused:
+    limit = episode.policy.call_limit
+    return _Refused(429, "call_limit", f"the episode has made its {limit} calls; do not retry")
 
 
 async def _read_body(request: Request) -> bytes:
@@ -293,17 +325,23 @@ async def _read_body(request: Request) -> bytes:
     return b"".join(chunks)
 
 
-async def _finish_or_leave(live: LiveCall, request: Request) -> None:
-    """Waits for the call; a client that leaves before aborts it. Raises ClientDisconnect."""
+async def _wait_or_leave(live: LiveCall, request: Request, until: Coroutine[Any, Any, object] | None) -> None:
+    """Waits for the end of the call, or for `until`; a client that leaves before aborts it. Raises ClientDisconnect."""
     left = asyncio.create_task(request.receive())  # the body is read: what comes next is the disconnect
+    first = live.task if until is None else asyncio.create_task(until)
     try:
-        await asyncio.wait([live.task, left], return_when=asyncio.FIRST_COMPLETED)
-        if not live.task.done():
+        await asyncio.wait([first, left], return_when=asyncio.FIRST_COMPLETED)
+        if not first.done():
             live.task.cancel()
             await asyncio.wait([live.task])
             raise ClientDisconnect
+    except asyncio.CancelledError:
+        live.task.cancel()
+        raise
     finally:
         left.cancel()
+        if first is not live.task:
+            first.cancel()
 
 
 def _json(body: Json, status: int = 200) -> Response:

@@ -14,6 +14,7 @@ from trainer.rollout.types import Call
 __all__ = ["CallError", "CallPolicy", "CallRecord", "Episode", "Ledger"]
 
 GRACE_S = 10.0  # a finished id is still answered this long: apps tidy up after themselves
+MAX_ERRORS = 1000  # kept of an episode: an app that asks in a loop must not fill the memory
 REMEMBERED = 100_000  # finished ids that get 410 instead of 404
 
 
@@ -50,7 +51,8 @@ class Episode:
     closed_at: float | None = None
 
     def fail(self, code: str, status: int, call: int, message: str) -> None:
-        self.record.errors.append(CallError(code, status, call, message))
+        if len(self.record.errors) < MAX_ERRORS:
+            self.record.errors.append(CallError(code, status, call, message))
 
 
 class Ledger:

@@ -8,25 +8,29 @@ from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
 
-from trainer.inference.engine import Chunk, Engine, EngineError, Sampling
+from trainer.inference.engine import Chunk, ContextOverflow, Engine, EngineError, Reply, Sampling
+from trainer.inference.joining import Prompt
 from trainer.inference.ledger import Episode
 from trainer.inference.openai import assistant_message
 from trainer.inference.stopping import cut_at_stop
+from trainer.inference.tool_parsers import THINK
 from trainer.rollout.types import Call, Span
 
 Json = dict[str, Any]
 
+TAIL = 8  # tokens of a prompt in which an opening tag of thinking would stand
+
 
 def new_call(
     episode: Episode,
-    prompt: list[int],
+    prompt: Prompt,
     sampling: Sampling,
     *,
     messages: list[Json],
     tools: list[Json] | None,
     forced: Json,
-    prefix: str,
     model_asked: Any,
+    template_kwargs: Json,
     t_queued: float,
     engine: str,
 ) -> Call:
@@ -37,10 +41,12 @@ def new_call(
         recorded |= {name: fields[name] for name in ("top_p", "top_k", "repetition_penalty")}
     if isinstance(model_asked, str):
         recorded["model"] = model_asked[:200]
+    if template_kwargs:
+        recorded["chat_template_kwargs"] = template_kwargs
     call = Call(
         cid=episode.cid,
         call=episode.started,
-        prompt_token_ids=prompt,
+        prompt_token_ids=prompt.ids,
         completion_token_ids=[],
         logprobs=[],
         spans=[],
@@ -50,8 +56,9 @@ def new_call(
         response={},
         tools=tools,
         forced=forced,
-        prefix=prefix,
-        repeat_of=next((c.call for c in episode.record.calls if c.prompt_token_ids == prompt), None),
+        prefix=prompt.kind,
+        drift=prompt.drift,
+        repeat_of=next((c.call for c in episode.record.calls if c.prompt_token_ids == prompt.ids), None),
         t_queued=t_queued,
         engine=engine,
     )
@@ -60,12 +67,17 @@ def new_call(
 
 
 class LiveCall:
-    """Runs a call in a task of its own, so that a client that leaves, or the end of the episode, can abort it."""
+    """Runs a call in a task of its own, so that a client that leaves, or the end of the episode, can abort it.
 
-    def __init__(self, engine: Engine, episode: Episode, call: Call, sampling: Sampling) -> None:
+    A text completion (`chat` false) has neither thinking nor tool calls: all that was sampled is its text."""
+
+    def __init__(self, engine: Engine, episode: Episode, call: Call, sampling: Sampling, *, chat: bool) -> None:
         self.call = call
         self.error: EngineError | None = None
-        self._engine, self._episode, self._sampling = engine, episode, sampling
+        self.reply: Reply | None = None  # what the client reads, once all is sampled
+        # the template may have opened the block of thinking, which the completion then only closes
+        self.thinking = chat and engine.decode(call.prompt_token_ids[-TAIL:]).rstrip().endswith(THINK)
+        self._chat, self._engine, self._episode, self._sampling = chat, engine, episode, sampling
         self._record = episode.record  # closing an episode puts another one in its place
         self._news = asyncio.Event()
         self.task = asyncio.create_task(self._run())
@@ -74,28 +86,40 @@ class LiveCall:
 
     async def progress(self) -> bool:
         """Waits for more tokens; False once the call is over."""
-        if self.task.done():
-            return False
-        await self._news.wait()
-        self._news.clear()
+        if not self.task.done():
+            await self._news.wait()
+            self._news.clear()
         return not self.task.done()
 
     async def _run(self) -> None:
         call = self.call
         call.t_start = time.time()
-        detail = finish = None
+        last: Chunk | None = None
         try:
-            async with aclosing(self._engine.generate(call.prompt_token_ids, self._sampling)) as stream:
+            async with aclosing(
+                self._engine.generate(call.prompt_token_ids, self._sampling, affinity=call.cid)
+            ) as stream:
                 async for chunk in stream:
-                    self._add(chunk)
-                    finish, detail = chunk.finish_reason, chunk.stop_detail
+                    self._add(last := chunk)
                     self._news.set()
-            reply = await self._engine.derender(call.completion_token_ids, call.tools)
-            reply.text = cut_at_stop(reply.text, detail)
-            call.response, call.stop_detail = assistant_message(reply), detail
-            call.finish_reason = "tool_calls" if reply.tool_calls else finish or "abort"
+            if last is None or last.finish_reason is None:
+                raise EngineError("the engine ended the answer without a reason; see its log")
+            if last.spans is not None:  # an engine that keeps account itself knows better than the order of arrival
+                call.spans = [Span(*span) for span in last.spans]
+            self.reply = await self._derender(last.stop_detail)
+            call.response, call.stop_detail = assistant_message(self.reply), last.stop_detail
+            call.finish_reason = "tool_calls" if self.reply.tool_calls else last.finish_reason
         except EngineError as error:
             self._fail(error)
+
+    async def _derender(self, stop: str | None) -> Reply:
+        ids = self.call.completion_token_ids
+        reply = await self._engine.derender(ids, self.call.tools) if self._chat else Reply(self._engine.decode(ids))
+        if self.thinking and reply.reasoning is None and not reply.tool_calls:  # cut off while it thought
+            reply.reasoning, reply.text = reply.text, ""
+        reply.text = cut_at_stop(reply.text, stop)
+        reply.reasoning = reply.reasoning and cut_at_stop(reply.reasoning, stop)
+        return reply
 
     def _add(self, chunk: Chunk) -> None:
         call = self.call
@@ -111,7 +135,10 @@ class LiveCall:
 
     def _fail(self, error: EngineError) -> None:
         self.error, self.call.finish_reason = error, "error"
-        self._episode.fail("engine_error", 503, self.call.call, str(error))
+        if isinstance(error, ContextOverflow):
+            self._episode.fail("context_length_exceeded", 400, self.call.call, str(error))
+        else:
+            self._episode.fail("engine_error", 503, self.call.call, str(error))
 
     def _close(self, task: asyncio.Task[None]) -> None:
         call = self.call

@@ -41,6 +41,7 @@ class LocalEngine(Engine):
         startup_timeout_s: float = 600.0,
         threads: int | None = None,
         deterministic: bool = False,
+        tool_call_parser: str | None = None,
         sink: Callable[[bytes], object] = lambda line: None,
     ) -> None:
         self.model_name, self.max_model_len, self.weight_version = model.name, max_model_len, 0
@@ -48,6 +49,7 @@ class LocalEngine(Engine):
         self._max_num_seqs = max_num_seqs or DEFAULT_MAX_NUM_SEQS
         self._startup_timeout_s, self._threads = startup_timeout_s, threads or os.cpu_count() or 1
         self._deterministic, self._sink = deterministic, sink
+        self._tool_call_parser = tool_call_parser
         self._child: Child | None = None
         self._channel: Channel | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -85,10 +87,11 @@ class LocalEngine(Engine):
                 "inference", self._argv(f"{folder}/s"), sink=self._sink, env=torch_environment(self._threads)
             )
             try:
-                self._chat = await asyncio.to_thread(Chat, self._model.path)
+                self._chat = await asyncio.to_thread(Chat, self._model.path, self._tool_call_parser)
             except (OSError, ValueError) as error:
                 raise EngineError(f"the tokenizer of {self.model_name} cannot be loaded: {error}") from None
-            self.eos_token_ids = self._chat.eos_token_ids
+            self.eos_token_ids, self.reasoning = self._chat.eos_token_ids, self._chat.reasoning
+            self.tool_markers = self._chat.parser.markers if self._chat.parser else ()
             hello = asyncio.ensure_future(self._hello(accepted))
             await asyncio.wait([hello, child.ended], timeout=self._startup_timeout_s, return_when="FIRST_COMPLETED")
             if not hello.done():
@@ -140,7 +143,7 @@ class LocalEngine(Engine):
         return self._chat.tokenize(text)
 
     async def derender(self, token_ids: Sequence[int], tools: Sequence[Json] | None = None) -> Reply:
-        return self._chat.derender(token_ids)
+        return self._chat.derender(token_ids, tools)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return self._chat.decode(token_ids)

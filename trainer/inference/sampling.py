@@ -24,6 +24,8 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (0,),
     "presence_penalty": (0,),
     "best_of": (1,),
+    "typical_p": (1,),
+    "length_penalty": (1,),
 }
 _DROPPED: dict[str, tuple[Any, ...]] = {
     "logit_bias": ({},),
@@ -36,7 +38,14 @@ _DROPPED: dict[str, tuple[Any, ...]] = {
     "min_tokens": (0,),
     "bad_words": ([],),
     "allowed_token_ids": (),
+    "stop_token_ids": ([],),
+    "ignore_eos": (False,),
+    "use_beam_search": (False,),
+    "logits_processors": ([],),
+    "thinking_token_budget": (),
 }
+# On an evaluation call these reach the engine; the others have no place in `Sampling`, so they are dropped there too.
+_SERVED_IN_EVALUATION = {"top_p", "top_k", "repetition_penalty"}
 
 
 class BadRequest(ValueError):
@@ -76,13 +85,7 @@ def call_sampling(request: Json, policy: CallPolicy, call: int) -> tuple[Samplin
 
 def training_sampling(request: Json, policy: CallPolicy, call: int = 0) -> tuple[Sampling, Json]:
     """The plain distribution at the app's or the policy's temperature, under our seed."""
-    forced: Json = {}
-    for name, neutral in (_NEUTRAL | _DROPPED).items():
-        value = request.get(name)
-        if value is not None and value not in neutral:
-            forced[name] = _shown(value)
-    if not _free_tool_choice(request.get("tool_choice")):
-        forced["tool_choice"] = _shown(request["tool_choice"])
+    forced = _dropped(request, _NEUTRAL | _DROPPED)
     if request.get("seed") is not None:
         forced["seed"] = _shown(request["seed"])
     temperature = _number(request, "temperature", lambda t: 0 <= t <= 100)
@@ -102,7 +105,8 @@ def training_sampling(request: Json, policy: CallPolicy, call: int = 0) -> tuple
 
 
 def evaluation_sampling(request: Json, policy: CallPolicy, call: int = 0) -> tuple[Sampling, Json]:
-    """The app's own sampling, except for the run's evaluation temperature; the policy's filters are defaults."""
+    """The app's own sampling, except for the run's evaluation temperature; the policy's filters are defaults.
+    What no engine of ours can do (structured outputs and the like) is named as dropped."""
     for name in ("frequency_penalty", "presence_penalty", "min_p"):
         _number(request, name, lambda x: True)
     top_p = _number(request, "top_p", lambda p: 0 < p <= 1)
@@ -120,11 +124,21 @@ def evaluation_sampling(request: Json, policy: CallPolicy, call: int = 0) -> tup
         top_k=policy.top_k if top_k is None else int(top_k),
         repetition_penalty=policy.repetition_penalty if penalty is None else penalty,
     )
-    return sampling, {}
+    unserved = {name: neutral for name, neutral in (_NEUTRAL | _DROPPED).items() if name not in _SERVED_IN_EVALUATION}
+    return sampling, _dropped(request, unserved)
 
 
-def _free_tool_choice(choice: Any) -> bool:
-    return choice in (None, "auto", "none")
+def _dropped(request: Json, rules: dict[str, tuple[Any, ...]]) -> Json:
+    """What of the request does not reach the engine, by name."""
+    forced = {
+        name: _shown(value)
+        for name, neutral in rules.items()
+        if (value := request.get(name)) is not None and value not in neutral
+    }
+    for name in ("tool_choice", "function_call"):
+        if request.get(name) not in (None, "auto", "none"):
+            forced[name] = _shown(request[name])
+    return forced
 
 
 def _number(request: Json, name: str, allowed: Callable[[float], bool]) -> float | None:

@@ -28,17 +28,3 @@ class StopStrings:
 def cut_at_stop(text: str, stop: str | None) -> str:
     """What the client reads: the text before the matched stop string."""
     return text if stop is None or (at := text.find(stop)) < 0 else text[:at]
-
-
-def safe_length(text: str, stops: Sequence[str]) -> int:
-    """How much of a growing text may be shown: not a tail that may become a stop string or a whole character."""
-    end = len(text)
-    while end and text[end - 1] == "\ufffd":
-        end -= 1
-    hold = 0
-    for stop in stops:
-        for size in range(min(len(stop) - 1, end), hold, -1):
-            if text.endswith(stop[:size], 0, end):
-                hold = size
-                break
-    return end - hold

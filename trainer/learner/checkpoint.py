@@ -105,6 +105,14 @@ def _write_weights(policy: Policy, folder: Path) -> None:
         policy.config.save_pretrained(folder)
         policy.export(folder)
         return
+    write_adapter(policy, folder)
+
+
+def write_adapter(policy: Policy, folder: Path) -> int:
+    """The adapter of a lora policy in peft's stock layout; bytes. ValueError if the policy has none."""
+    if policy.lora is None:
+        raise ValueError("there is no adapter to write: policy.trainer_mode is full")
+    folder.mkdir(parents=True, exist_ok=True)
     model = policy.lora.model
     config = copy.copy(model.peft_config["default"])
     config.base_model_name_or_path = policy.settings.base_name or policy.settings.model
@@ -113,6 +121,7 @@ def _write_weights(policy: Policy, folder: Path) -> None:
     # Without this the writer would look the base model up on the hub.
     adapter = get_peft_model_state_dict(model, save_embedding_layers=False)
     save_file({n: t.contiguous() for n, t in adapter.items()}, folder / ADAPTER, metadata={"format": "pt"})
+    return (folder / ADAPTER).stat().st_size
 
 
 @torch.no_grad()

@@ -89,9 +89,9 @@ class LearnerProcess:
         reply = await self._ask("batch", step=step, sequences=[protocol.to_frame(s) for s in sequences])
         return protocol.from_frame(reply["result"], protocol.StepResult)
 
-    async def sync(self, path: Path, version: int) -> SyncResult:
-        """Has the weights written to `path` for the engine."""
-        reply = await self._ask("sync", path=str(path), version=version)
+    async def sync(self, path: Path, version: int, mode: str = "full") -> SyncResult:
+        """Has the weights written to `path` for the engine: merged or full ones, or the adapter alone (`lora`)."""
+        reply = await self._ask("sync", path=str(path), version=version, mode=mode)
         return msgspec.convert(reply["result"], SyncResult)
 
     async def checkpoint(self, path: Path, state: dict[str, Any]) -> None:

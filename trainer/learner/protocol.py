@@ -5,7 +5,7 @@ The learner connects to the coordinator's socket and answers every frame by one 
     coordinator                                       learner
     hello {schema, settings: LearnerSettings}     ->  hello {schema, rank, info: LearnerInfo}
     batch {step, sequences: [Sequence]}           ->  result {StepResult}
-    sync {path, version}                          ->  result {bytes, seconds, rounding_gap}
+    sync {path, version, mode: full | lora}       ->  result {bytes, seconds, rounding_gap}
     checkpoint {path, state, optimizer}           ->  result {bytes, seconds}
     set {values}                                  ->  result {}
     stop {}                                       ->  result {}, then the process ends

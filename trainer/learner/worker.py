@@ -99,8 +99,10 @@ class _Worker:
 
     def _sync(self, frame: Frame) -> Frame:
         started = time.perf_counter()
-        written = self._learner.policy.export(Path(frame["path"]))
-        gap = self._learner.policy.rounding_gap
+        policy, folder = self._learner.policy, Path(frame["path"])
+        adapter = frame.get("mode") == "lora"
+        written = checkpoint.write_adapter(policy, folder) if adapter else policy.export(folder)
+        gap = 0.0 if adapter else policy.rounding_gap
         return _result(bytes=written, seconds=time.perf_counter() - started, rounding_gap=gap)
 
     def _checkpoint(self, frame: Frame) -> Frame:

@@ -6,8 +6,9 @@ import asyncio
 import random
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trainer.inference.gateway import Gateway
@@ -29,16 +30,18 @@ class FirstTries:
 
     def __init__(self) -> None:
         self._succeeded = False
-        self._failed = 0
+        self._failed: Counter[str] = Counter()  # by code
 
     def succeed(self) -> None:
         self._succeeded = True
 
     def fail(self, failure: RolloutFailure) -> None:
         """Raises TaskAppFailing at the eighth failure without a success."""
-        self._failed += 1
-        if not self._succeeded and self._failed >= FIRST_TRIES:
-            raise TaskAppFailing(f"the first {self._failed} tries all failed, the last because {failure}")
+        self._failed[failure.code] += 1
+        tries = self._failed.total()
+        if not self._succeeded and tries >= FIRST_TRIES:
+            reasons = ", ".join(f"{code} x {count}" for code, count in self._failed.most_common())
+            raise TaskAppFailing(f"the first {tries} tries all failed ({reasons}), the last because {failure}")
 
 
 class TaskAppFailing(RuntimeError):
@@ -68,6 +71,7 @@ class PlayRules:
     timeout_s: float
     max_retries: int
     seed: int
+    template_kwargs: dict[str, Any] = field(default_factory=dict)  # of the chat template
 
 
 class Player:
@@ -147,6 +151,7 @@ class Player:
                 top_p=rules.top_p,
                 top_k=rules.top_k,
                 repetition_penalty=rules.repetition_penalty,
+                template_kwargs=rules.template_kwargs,
             ),
         )
         failure: RolloutFailure | None = None

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from trainer.rollout.types import Branch, Call, Span
 
-REALIGN_LIMIT = 1024  # tokens of the re-rendered completion
+REALIGN_LIMIT = 1024  # tokens in which a realigned answer may differ
 COUNTS = ("clean", "realign", "fork", "drift", "orphan")
 
 
@@ -107,62 +106,27 @@ def _append(branch: Branch, index: int, call: Call, prompt: Sequence[int], kind:
 
 
 def _link(calls: Sequence[Call], i: int) -> _Link | None:
-    """To the latest earlier call that call i extends; exact extension before realignment."""
-    prompt = calls[i].prompt_token_ids
-    for kind in (_clean, _realign):
-        for j in range(i - 1, -1, -1):
-            found = kind(calls, j, i, prompt)
-            if found is not None:
-                return found
+    """To the call with the longest history (of several the latest) that call i extends, id by id.
+
+    Realignment is the gateway's: it has the text, and where that is the same it gave the engine the recorded ids and
+    noted how many the template would have written otherwise. What it did not join had another text: training on
+    recorded ids there would be training on what no engine read."""
+    call, prompt = calls[i], calls[i].prompt_token_ids
+    for j in sorted(range(i - 1, -1, -1), key=lambda j: -len(calls[j].prompt_token_ids)):
+        before, completion = calls[j].prompt_token_ids, calls[j].completion_token_ids
+        a, b = len(before), len(before) + len(completion)
+        # a prompt sent again word for word extends nothing: it must be longer than what it goes on from
+        if completion and b < len(prompt) and prompt[a:b] == completion and prompt[:a] == before:
+            return _Link(j, prompt[b:], "realign" if call.prefix == "realign" else "clean", call.drift)
     return None
 
 
-def _clean(calls: Sequence[Call], j: int, i: int, prompt: list[int]) -> _Link | None:
-    earlier = calls[j]
-    a, b = len(earlier.prompt_token_ids), len(earlier.prompt_token_ids) + len(earlier.completion_token_ids)
-    # a prompt sent again word for word extends nothing: it must be longer than what it goes on from
-    if len(prompt) <= b or not earlier.completion_token_ids:
-        return None
-    if prompt[:a] != earlier.prompt_token_ids or prompt[a:b] != earlier.completion_token_ids:
-        return None
-    return _Link(j, prompt[b:], "clean")
-
-
-def _realign(calls: Sequence[Call], j: int, i: int, prompt: list[int]) -> _Link | None:
-    """Same messages, other ids inside the last completion: its end is found by its end token."""
-    earlier = calls[j]
-    a = len(earlier.prompt_token_ids)
-    if earlier.finish_reason != "stop" or earlier.stop_detail or not earlier.completion_token_ids:
-        return None
-    if prompt[:a] != earlier.prompt_token_ids or not _extends(calls[i].messages, earlier):
-        return None
-    end = earlier.completion_token_ids[-1]
-    try:
-        close = prompt.index(end, a, a + REALIGN_LIMIT)
-    except ValueError:
-        return None
-    rendered = prompt[a : close + 1]
-    drift = _differing(rendered, earlier.completion_token_ids)
-    return _Link(j, prompt[close + 1 :], "realign", drift)
-
-
-def _extends(messages: list[dict[str, Any]], earlier: Call) -> bool:
-    k = len(earlier.messages)
-    answer = messages[k] if k < len(messages) else {}
-    return (
-        messages[:k] == earlier.messages
-        and answer.get("role") == "assistant"
-        and (answer.get("content") or None) == (earlier.response.get("content") or None)
-        and (answer.get("tool_calls") or None) == (earlier.response.get("tool_calls") or None)
-    )
-
-
-def _differing(a: list[int], b: list[int]) -> int:
-    """Tokens of b outside the common beginning and end."""
-    head = next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    rest = min(len(a), len(b)) - head
-    tail = next((k for k in range(rest) if a[-1 - k] != b[-1 - k]), rest)
-    return len(b) - head - tail
+def differing(a: Sequence[int], b: Sequence[int]) -> int:
+    """Tokens between the common beginning and the common end of two sequences, of the longer one."""
+    shorter = min(len(a), len(b))
+    head = next((k for k in range(shorter) if a[k] != b[k]), shorter)
+    tail = next((k for k in range(shorter - head) if a[-1 - k] != b[-1 - k]), shorter - head)
+    return max(len(a), len(b)) - head - tail
 
 
 def _orphans(calls: Sequence[Call], links: Sequence[_Link | None]) -> set[int]:

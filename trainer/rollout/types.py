@@ -34,6 +34,7 @@ class Call(msgspec.Struct):
     forced: Json = {}
     stop_detail: str | None = None
     prefix: str = "first"  # first, clean, realign, fork
+    drift: int = 0  # tokens of the call before that the chat template would have written otherwise (realign)
     repeat_of: int | None = None
     t_queued: float = 0.0
     t_start: float = 0.0

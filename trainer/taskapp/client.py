@@ -38,6 +38,7 @@ GATE_TIMEOUT_S = 10.0
 GATE_WAITS_S = (1.0, 2.0, 4.0, 8.0)
 MAX_BODY_BYTES = 64 * 2**20
 MAX_REDIRECTS = 5
+ABORT_S = 5.0  # an app that does not take an abort by then is left alone
 MAX_RETRY_AFTER_S = 60.0
 RETRYABLE_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SECRET_MIN_CHARS = 8  # a shorter key would be replaced inside ordinary words
@@ -128,6 +129,7 @@ class TaskAppClient:
         self.notes: list[str] = []
         self._timeout_s = timeout_s
         self._dropped: tuple[tuple[str, ...], ...] = ()
+        self._aborts: set[asyncio.Task[None]] = set()
         self._secrets = [key.encode() for key in keys if len(key) >= _SECRET_MIN_CHARS]
         insecure = os.environ.get("RLTUI_INSECURE_TLS") == "1"
         if insecure:
@@ -157,6 +159,9 @@ class TaskAppClient:
         await self.close()
 
     async def close(self) -> None:
+        """Ends the connections, once the aborts of cancelled episodes are out."""
+        if self._aborts:
+            await asyncio.wait(self._aborts)
         await self._pool.close()
 
     def new_notes(self) -> list[str]:
@@ -210,7 +215,7 @@ class TaskAppClient:
         """Plays one episode. `body` comes from `contracts.rollout_request`; its `run_id` is the cid.
 
         Raises `RolloutFailure` (one episode; `.retryable`, `.retry_after`) or `TaskAppRejected` (the job
-        stops). An episode over the time limit is aborted at the app as far as that goes.
+        stops). An episode that is over the time limit or cancelled is aborted at the app as far as that goes.
         """
         cid = body["run_id"]
         try:
@@ -219,6 +224,11 @@ class TaskAppClient:
         except TimeoutError:
             await self.abort(cid)
             raise RolloutFailure("timeout", {"limit_s": round(self._timeout_s, 1)}) from None
+        except asyncio.CancelledError:
+            abort = asyncio.create_task(self.abort(cid))  # on its own: whoever cancels us does not wait for the app
+            self._aborts.add(abort)
+            abort.add_done_callback(self._aborts.discard)
+            raise
         except httpx.HTTPError as error:
             detail = {"status": f"nothing ({_transport(error)})", "tries": 1}
             raise RolloutFailure("http_error", detail, clean(str(error))) from None
@@ -228,7 +238,7 @@ class TaskAppClient:
     async def abort(self, run_id: str) -> None:
         """Best effort: tells the app to give up an episode; whatever it answers is ignored."""
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(ABORT_S):
                 await self._request("POST", "/run/abort", json={"run_id": run_id})
         except (TimeoutError, httpx.HTTPError, TaskAppRejected):
             pass
@@ -237,9 +247,10 @@ class TaskAppClient:
         """Posts, once more if the app refuses extra fields only; what it refused is left out from then on."""
         answer = await self._request("POST", "/rollout", json=without(body, self._dropped))
         if answer.status == 422 and (extra := extra_fields(answer.json_or_none(), body)):
-            self._dropped = tuple(dict.fromkeys((*self._dropped, *extra)))
-            names = ", ".join(".".join(path) for path in extra)
-            self.notes.append(f"the task app refuses extra fields; left out from now on: {names}")
+            if new := [path for path in extra if path not in self._dropped]:  # episodes at once may learn the same
+                self._dropped += tuple(new)
+                names = ", ".join(".".join(path) for path in new)
+                self.notes.append(f"the task app refuses extra fields; left out from now on: {names}")
             answer = await self._request("POST", "/rollout", json=without(body, self._dropped))
         return answer
 

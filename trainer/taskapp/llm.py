@@ -61,8 +61,11 @@ class ChatClient:
     async def close(self) -> None:
         await self._pool.close()
 
-    async def complete(self, policy: Json, messages: Sequence[Json], tools: Sequence[Json] | None = None) -> Completion:
-        """One completion. policy: the request's `policy.config` (URL and sampling fields).
+    async def complete(
+        self, policy: Json, messages: Sequence[Json], tools: Sequence[Json] | None = None, *, mode: str = "rl"
+    ) -> Completion:
+        """One completion. policy: the request's `policy.config` (URL and sampling fields). mode: the request's;
+        with "eval" the URL is used as it stands, else its path is completed.
 
         Raises `ModelCallError` on any failure. There is no time limit here: the caller of the app has one.
         """
@@ -75,7 +78,7 @@ class ChatClient:
             body["tools"] = list(tools)
         try:
             async with self._pool.client() as http:
-                response = await http.post(chat_url(url), json=body)
+                response = await http.post(url if mode == "eval" else chat_url(url), json=body)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise ModelCallError(0, None, f"no answer from the inference server: {clean(str(error))}") from None
         try:

@@ -143,7 +143,8 @@ def _check_identity(top: Json, first: Json, cid: str, warnings: list[str]) -> st
     elif echo != cid:
         raise RolloutFailure("cid_mismatch", {"other": clean(echo)})
 
-    metas = (mapping(mapping(mapping(s).get("info")).get("meta")) for s in listing(first.get("steps")))
+    steps = listing(first.get("steps")) or listing(top.get("steps"))
+    metas = (mapping(mapping(mapping(step).get("info")).get("meta")) for step in steps)
     urls = (text_of(h.get("inference_url")) for h in (*holders, *metas))
     url = next((u for u in urls if u), None)
     if url is None:
@@ -243,8 +244,15 @@ def _steps_of_trace(trace: Json) -> tuple[list[Step], bool]:
 
 
 def _tool_calls(event: Json) -> list[Any]:
-    records = map(mapping, listing(event.get("call_records")))
-    return [call for record in records for call in listing(record.get("output_tool_calls"))]
+    """What the model called, in either shape of a model call: `call_records[]`, or `call_record.response`."""
+    calls = [
+        call
+        for record in map(mapping, listing(event.get("call_records")))
+        for call in listing(record.get("output_tool_calls"))
+    ]
+    response = mapping(mapping(event.get("call_record")).get("response"))
+    choice = mapping(next(iter(listing(response.get("choices"))), None))
+    return calls or listing(mapping(choice.get("message")).get("tool_calls")) or listing(response.get("tool_calls"))
 
 
 def _check_step_errors(steps: list[Step], warnings: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +13,11 @@ from trainer.taskapp.errors import TaskAppError
 BUILTIN: dict[str, str] = {
     "facts": "trainer.taskapp.builtin.facts",
     "guess": "trainer.taskapp.builtin.guess",
+}
+
+# Adapters to packages of many tasks: their modules have `build_config(DATASET)` and `datasets()`.
+ADAPTERS: dict[str, str] = {
+    "reasoning_gym": "trainer.taskapp.reasoning_gym",
 }
 
 _registered: dict[str, Callable[[], Any]] = {}
@@ -28,9 +34,15 @@ def registered(app_id: str) -> Callable[[], Any] | None:
 
 
 def builtin_factory(name: str) -> Callable[[], Any]:
-    """The `build_config` of a built-in app; an unknown name is an error that lists the known ones."""
+    """The factory of a built-in app, or of `ADAPTER:DATASET` (also `ADAPTER.DATASET`).
+
+    An unknown name is an error that lists the known ones.
+    """
+    adapter, _, dataset = name.replace(":", ".", 1).partition(".")
+    if adapter in ADAPTERS and dataset:
+        return partial(import_module(ADAPTERS[adapter]).build_config, dataset)
     if name not in BUILTIN:
-        known = ", ".join(sorted(BUILTIN))
+        known = ", ".join([*sorted(BUILTIN), *(f"{adapter}:DATASET" for adapter in ADAPTERS)])
         raise TaskAppError(
             f"there is no built-in task app {name!r}",
             f"Known: {known}; an own app is given as a path that ends in .py",

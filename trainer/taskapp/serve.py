@@ -88,7 +88,8 @@ def _serve(spec: str, host: str, port: int, parent: int, lines: TextIO) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # the protocol named, asyncio switches Nagle off; unnamed, answers wait 40 ms for an acknowledgement
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(1024)  # now, since two bound sockets may share a port until one listens

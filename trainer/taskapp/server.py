@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import inspect
 import ipaddress
-import json
 import logging
 import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -27,11 +27,14 @@ from starlette.routing import BaseRoute, Route
 from trainer.taskapp import auth
 from trainer.taskapp.answers import InvalidAnswer, finish_answer, to_json
 from trainer.taskapp.contracts import RolloutRequest
+from trainer.taskapp.envfile import load_env_file
 from trainer.taskapp.errors import TaskAppError
+from trainer.taskapp.proxy import ProxyConfig, Vendor, relay, vendors
+from trainer.taskapp.reading import mapping
+from trainer.taskapp.replies import json_response, read_json, refuse
 
 log = logging.getLogger("trainer.taskapp")
 
-MAX_REQUEST_BYTES = 16 * 2**20
 GRACE_S = 1
 PROVIDER_KEYS = ("OPENAI_API_KEY", "GROQ_API_KEY", "ANTHROPIC_API_KEY")
 
@@ -47,7 +50,9 @@ class TaskAppConfig:
     base_task_info: parts of TaskInfo that all instances share. describe_taskset() -> mapping, with
     `sizes {split: n}` if the set is finite. provide_task_instances(seeds) -> a TaskInfo or mapping per seed.
     rollout(request, http_request) -> a model or mapping. Each may be a plain or an async function.
-    routers: further Starlette routes, or objects with `.routes`; behind the key as everything is.
+    dataset_registry: kept for the app, at `http_request.app.state.dataset_registry`.
+    proxy: serves /proxy/... with our own vendor keys. routers: further Starlette routes, or objects with
+    `.routes`; behind the key as everything is.
     """
 
     app_id: str
@@ -57,7 +62,9 @@ class TaskAppConfig:
     describe_taskset: Callable[[], Any]
     provide_task_instances: Callable[[Sequence[int]], Any]
     rollout: Handler
+    dataset_registry: Any = None
     rubrics: Any = None
+    proxy: ProxyConfig | Mapping[str, Any] | None = None
     routers: Sequence[Any] = ()
     app_state: Mapping[str, Any] = field(default_factory=dict)
     require_api_key: bool = True
@@ -65,12 +72,6 @@ class TaskAppConfig:
     cors_origins: Sequence[str] | None = None
     startup_hooks: Sequence[Hook] = ()
     shutdown_hooks: Sequence[Hook] = ()
-
-
-def refuse(status: int, code: str, message: str, **extra: Any) -> HTTPException:
-    """An error answer `{detail: {error: {code, message, ...}}}`, to be raised by handlers."""
-    # Starlette only passes `detail` through, so the error object may stand there.
-    return HTTPException(status, detail={"error": {"code": code, "message": message, **extra}})  # type: ignore[arg-type]
 
 
 def create_task_app(config: TaskAppConfig) -> Starlette:
@@ -85,6 +86,11 @@ def create_task_app(config: TaskAppConfig) -> Starlette:
     ]
     if config.expose_debug_env:
         routes.append(Route("/debug/env", _guarded(config, _debug_env)))
+    if config.proxy is not None:
+        proxy = config.proxy if isinstance(config.proxy, ProxyConfig) else ProxyConfig(**config.proxy)
+        for vendor in vendors(proxy):
+            endpoint = _guarded(config, _proxy(vendor, proxy.system_hint))
+            routes.extend(Route(path, endpoint, methods=["POST"]) for path in vendor.paths)
     for router in config.routers:
         routes.extend(_behind_key(config, router))
 
@@ -107,6 +113,7 @@ def create_task_app(config: TaskAppConfig) -> Starlette:
         exception_handlers={HTTPException: _http_error},
     )
     app.state.task_app_config = config
+    app.state.dataset_registry = config.dataset_registry
     for name, value in config.app_state.items():
         setattr(app.state, name, value)
     return app
@@ -130,8 +137,20 @@ def server_config(app: Any, **options: Any) -> uvicorn.Config:
     return uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S, **options)
 
 
-def run_task_app(factory: Callable[[], TaskAppConfig | Any], *, host: str = "127.0.0.1", port: int = 8001) -> None:
-    """Serves what `factory` builds (a TaskAppConfig or an ASGI app) until SIGINT or SIGTERM."""
+def run_task_app(
+    factory: Callable[[], TaskAppConfig | Any],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8001,
+    env_files: Sequence[str | Path] = (),
+) -> None:
+    """Serves what `factory` builds (a TaskAppConfig or an ASGI app) until SIGINT or SIGTERM.
+
+    env_files: `NAME=value` files whose variables are set first, where the environment lacks them. Raises
+    TaskAppError: such a file cannot be read, or `host` is no loopback address and there is no key.
+    """
+    for path in env_files:
+        load_env_file(Path(path))
     check_bind(host, has_key=bool(auth.valid_keys()))
     built = factory()
     app = create_task_app(built) if isinstance(built, TaskAppConfig) else built
@@ -183,24 +202,24 @@ def _check_key(request: Request) -> None:
 
 def _root(config: TaskAppConfig) -> Endpoint:
     async def root(_: Request) -> Response:
-        return _json({"status": "ok", "service": config.app_id})
+        return json_response({"status": "ok", "service": config.app_id})
 
     return root
 
 
 def _health(config: TaskAppConfig) -> Endpoint:
     async def health(_: Request) -> Response:
-        return _json({"healthy": True, "auth": {"required": config.require_api_key, "expected_prefix": None}})
+        return json_response({"healthy": True, "auth": {"required": config.require_api_key, "expected_prefix": None}})
 
     return health
 
 
 def _info(config: TaskAppConfig) -> Endpoint:
     async def info(_: Request) -> Response:
-        base = to_json(config.base_task_info) or {}
-        return _json(
+        base = mapping(to_json(config.base_task_info))
+        return json_response(
             {
-                "service": {"task": base.get("task"), "version": (base.get("task") or {}).get("version")},
+                "service": {"task": base.get("task"), "version": mapping(base.get("task")).get("version")},
                 "dataset": base.get("dataset"),
                 "rubrics": to_json(config.rubrics),
                 "inference": base.get("inference"),
@@ -219,11 +238,13 @@ def _task_info(config: TaskAppConfig) -> Endpoint:
         except ValueError:
             raise refuse(422, "bad_seed", "seed must be a whole number") from None
         if not seeds:
-            return _json({"taskset": to_json(await _call(config.describe_taskset))})
-        base = to_json(config.base_task_info) or {}
+            return json_response({"taskset": to_json(await _call(config.describe_taskset))})
+        base = mapping(to_json(config.base_task_info))
         instances = await _call(config.provide_task_instances, seeds)
         merged = [{**base, **to_json(instance)} for instance in instances]
-        return _json(merged[0] if len(seeds) == 1 and merged else merged)
+        if len(seeds) == 1 and not merged:
+            raise refuse(422, "seed_out_of_range", f"the task app has no instance of seed {seeds[0]}")
+        return json_response(merged[0] if len(seeds) == 1 else merged)
 
     return task_info
 
@@ -233,7 +254,7 @@ def _rollout(config: TaskAppConfig) -> Endpoint:
         parsed = await _read_request(request)
         result = await _call(config.rollout, parsed, request)
         try:
-            return _json(finish_answer(result, parsed))
+            return json_response(finish_answer(result, parsed))
         except InvalidAnswer as error:
             log.error("the rollout handler of %s returned an invalid answer: %s", config.app_id, error)
             message = "the rollout handler returned an invalid answer"
@@ -243,40 +264,38 @@ def _rollout(config: TaskAppConfig) -> Endpoint:
 
 
 async def _read_request(request: Request) -> RolloutRequest:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_REQUEST_BYTES:
-            raise refuse(413, "too_large", f"the request is over {MAX_REQUEST_BYTES} bytes")
     try:
-        return RolloutRequest.model_validate(json.loads(bytes(body)))
+        return RolloutRequest.model_validate(await read_json(request))
     except ValidationError as error:
         fields = error.errors(include_url=False, include_input=False, include_context=False)
         detail = [{**item, "loc": ["body", *item["loc"]]} for item in fields]
         raise HTTPException(422, detail=detail) from None  # type: ignore[arg-type]
-    except (ValueError, RecursionError):
-        raise refuse(400, "bad_json", "the request body is not JSON") from None
+
+
+def _proxy(vendor: Vendor, hint: str | None) -> Endpoint:
+    async def proxy(request: Request) -> Response:
+        body = await read_json(request)
+        if not isinstance(body, dict):
+            raise refuse(400, "bad_request", "the request body is not an object")
+        return await relay(body, vendor, hint)
+
+    return proxy
 
 
 def _done(config: TaskAppConfig) -> Endpoint:
     async def done(_: Request) -> Response:
-        return _json({"ok": True, "service": config.app_id})
+        return json_response({"ok": True, "service": config.app_id})
 
     return done
 
 
 async def _debug_env(_: Request) -> Response:
-    return _json({name: bool(os.environ.get(name)) for name in (*auth.KEY_NAMES, *PROVIDER_KEYS)})
+    return json_response({name: bool(os.environ.get(name)) for name in (*auth.KEY_NAMES, *PROVIDER_KEYS)})
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _json({"detail": error.detail}, error.status_code, error.headers)
-
-
-def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    return Response(text, status, headers, media_type="application/json")
+    return json_response({"detail": error.detail}, error.status_code, error.headers)
 
 
 async def _call(function: Callable[..., Any], *args: Any) -> Any:

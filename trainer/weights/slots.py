@@ -1,27 +1,20 @@
 """Merged or full weights through two files, the form for an engine on a CPU (DESIGN 5).
 
-The learner merges in fp32, casts once and writes the slot that is not being served; the engine maps that file and
-swaps to it between two decode steps. Nothing live is shared: the slot in use is never written. A file is on its way
-for a second, so it is not synced to the disk (on a local file system it never leaves the page cache), and once the
-engine has confirmed it, it is removed: what is still mapped of it stays with the engine.
+The learner merges in fp32, casts once and writes the slot that is not being served; the engine reads that file and
+swaps to it between two decode steps. Nothing live is shared: the slot in use is never written. It stays until the next
+one is confirmed, for an engine that has to be started again. A file is not synced to the disk: on a local file system
+it is read from the page cache, and after a crash of the machine nothing needs it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import time
-from collections.abc import Awaitable
 from pathlib import Path
-from typing import TypeVar
 
 from trainer.inference.engine import Engine
 from trainer.learner.client import LearnerProcess
-from trainer.weights.base import SyncReport, WeightSync, WeightSyncError
-
-T = TypeVar("T")
-
-TIMEOUT_S = 600.0  # of each half: minutes of a large model on a slow disk, but never for ever
+from trainer.weights.base import TIMEOUT_S, SyncReport, WeightSync, bounded
 
 
 class SlotSync(WeightSync):
@@ -29,15 +22,24 @@ class SlotSync(WeightSync):
 
     def __init__(self, learner: LearnerProcess, engine: Engine, folder: Path, timeout_s: float = TIMEOUT_S) -> None:
         self._learner, self._engine, self._folder, self._timeout_s = learner, engine, folder, timeout_s
+        self._in_use: Path | None = None
 
     async def sync(self, version: int) -> SyncReport:
         started = time.monotonic()
-        slot = self._folder / f"slot_{version % 2}"
+        slot = self._folder / ("slot_1" if self._in_use != self._folder / "slot_1" else "slot_0")
         try:
-            written = await self._bounded(self._learner.sync(slot, version), f"the learner did not write v{version}")
-            await self._bounded(self._engine.load_weights(slot, version), f"the engine did not confirm v{version}")
-        finally:
+            written = await bounded(
+                self._learner.sync(slot, version), self._timeout_s, f"the learner did not write v{version}"
+            )
+            await bounded(
+                self._engine.load_weights(slot, version), self._timeout_s, f"the engine did not confirm v{version}"
+            )
+        except BaseException:
             shutil.rmtree(slot, ignore_errors=True)
+            raise
+        if self._in_use is not None:
+            shutil.rmtree(self._in_use, ignore_errors=True)
+        self._in_use = slot
         return SyncReport(
             version=version,
             seconds=time.monotonic() - started,
@@ -46,8 +48,6 @@ class SlotSync(WeightSync):
             rounding_gap=written.rounding_gap,
         )
 
-    async def _bounded(self, work: Awaitable[T], failure: str) -> T:
-        try:
-            return await asyncio.wait_for(work, self._timeout_s)
-        except TimeoutError:
-            raise WeightSyncError(f"{failure} within {self._timeout_s:g} s") from None
+    def close(self) -> None:
+        for name in ("slot_0", "slot_1"):
+            shutil.rmtree(self._folder / name, ignore_errors=True)

@@ -28,13 +28,13 @@ def seed_in_split(request: RolloutRequest, splits: Mapping[str, range]) -> int:
     raise refuse(422, "seed_out_of_range", f"seed {seed} is out of range: {shown}")
 
 
-async def complete(client: ChatClient, policy: Json, messages: Sequence[Json]) -> Completion | None:
-    """One model call. None: the episode has used up its context or its calls, so it ends here.
+async def complete(client: ChatClient, request: RolloutRequest, messages: Sequence[Json]) -> Completion | None:
+    """One model call of the episode. None: the episode has used up its context or its calls, so it ends here.
 
     Any other failure is answered by 502, so that the episode is played again rather than scored.
     """
     try:
-        return await client.complete(policy, messages)
+        return await client.complete(request.policy.config, messages, mode=request.mode)
     except ModelCallError as error:
         if error.code in USED_UP and len(messages) > 1:
             return None

@@ -93,7 +93,7 @@ def build_config() -> TaskAppConfig:
     async def rollout(request: RolloutRequest, _: Request) -> Json:
         fact = BANK[seed_in_split(request, SPLITS)]
         messages = [{"role": "user", "content": prompt(fact)}]
-        completion = await complete(client, request.policy.config, messages)
+        completion = await complete(client, request, messages)
         assert completion is not None, "an only call cannot come after the last"
         cut = completion.finish_reason == "length"
         reward = score(completion.text, fact.accepted, cut)

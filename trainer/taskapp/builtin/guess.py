@@ -116,7 +116,7 @@ async def play_episode(client: ChatClient, request: RolloutRequest) -> Json:
     messages: list[Json] = [{"role": "user", "content": opening(game.low, game.high)}]
     steps: list[Json] = []
     while not game.found and game.turns < max_turns:
-        completion = await complete(client, request.policy.config, messages)
+        completion = await complete(client, request, messages)
         if completion is None:
             steps[-1] |= {"done": True, "truncated": True}
             break

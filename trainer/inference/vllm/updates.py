@@ -1,0 +1,137 @@
+"""Weight updates of a running vLLM server: checked, paused, made, labelled, and resumed whatever happens (WIRE 2.6).
+
+vLLM's engine does not survive an error in the middle of an update. So what could be wrong with the files is looked for
+before the engine is asked, by headers alone; what still goes wrong there ends in a restart at the earlier weights.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from trainer.inference.engine import EngineError
+from trainer.inference.vllm.http import VllmClient
+from trainer.inference.vllm.options import lora_rank
+
+UPDATE_S = 600.0  # minutes of a large model on a slow disk, but never for ever
+MAX_HEADER = 100 << 20
+ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+
+Header = dict[str, tuple[str, tuple[int, ...]]]  # dtype and shape by name
+
+
+class UpdateBroken(EngineError):
+    """The update failed half way: what the engine holds now is undefined."""
+
+
+def header(file: Path) -> Header:
+    """Names, dtypes and shapes of a safetensors file, whose size must be the one they need. Raises EngineError."""
+    try:
+        with file.open("rb") as handle:
+            length = int.from_bytes(handle.read(8), "little")
+            if not 2 <= length <= MAX_HEADER:
+                raise ValueError("its header has no sensible length")
+            entries = json.loads(handle.read(length))
+        entries.pop("__metadata__", None)
+        found = {name: (str(e["dtype"]), tuple(e["shape"])) for name, e in entries.items()}
+        end = max((e["data_offsets"][1] for e in entries.values()), default=0)
+    except OSError as error:
+        raise EngineError(f"the weights in {file} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise EngineError(f"{file} is no safetensors file: {error}") from None
+    if file.stat().st_size != 8 + length + end:
+        raise EngineError(f"{file} is cut off: it has {file.stat().st_size} bytes of {8 + length + end}")
+    return found
+
+
+def folder_header(folder: Path) -> Header:
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise EngineError(f"{folder} holds no *.safetensors file")
+    return {name: entry for file in files for name, entry in header(file).items()}
+
+
+def check_model_update(base: Header, folder: Path) -> None:
+    """Raises EngineError when the update in `folder` has a tensor that the model does not have in that shape."""
+    for name, (dtype, shape) in folder_header(folder).items():
+        if name not in base:
+            raise EngineError(f"the update has a tensor {name} that the model's files do not have")
+        if shape != base[name][1]:
+            raise EngineError(f"{name} is {shape} in the update, {base[name][1]} in the model")
+        if dtype not in ("F32", "BF16", "F16"):
+            raise EngineError(f"{name} is {dtype} in the update; weights are F32, BF16 or F16")
+
+
+def check_adapter(base: Header, folder: Path, max_rank: int) -> None:
+    """Raises EngineError when the adapter in `folder` does not fit the model or the engine's rank."""
+    try:
+        rank = int(json.loads((folder / ADAPTER_CONFIG).read_text())["r"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EngineError(f"{folder / ADAPTER_CONFIG} cannot be used: {error!r}") from None
+    if lora_rank(rank) > max_rank:
+        raise EngineError(f"the adapter in {folder} has rank {rank}, the engine was started for {max_rank}")
+    entries = header(folder / ADAPTER)
+    if not entries:
+        raise EngineError(f"{folder / ADAPTER} holds no tensor")
+    for name, (_, shape) in entries.items():
+        module, _, part = name.removeprefix("base_model.model.").rpartition(".lora_")
+        weight = base.get(f"{module}.weight")
+        if weight is None or part not in ("A.weight", "B.weight"):
+            raise EngineError(f"the adapter has a tensor {name} for which the model has no layer")
+        out_features, in_features = weight[1]
+        if shape != ((rank, in_features) if part == "A.weight" else (out_features, rank)):
+            raise EngineError(f"{name} is {shape} in the adapter, which does not fit {weight[1]} at rank {rank}")
+
+
+@asynccontextmanager
+async def paused(client: VllmClient) -> AsyncIterator[None]:
+    """Running calls are kept where they are (vLLM's default would abort them) and go on afterwards. Raises
+    UpdateBroken where they cannot."""
+    try:
+        await client.call("POST", "/pause", mode="keep")
+        yield
+    finally:
+        try:
+            await client.call("POST", "/resume")
+        except EngineError as error:
+            raise UpdateBroken(f"vLLM did not resume: {error}") from None
+
+
+async def transfer(client: VllmClient, folder: Path, label: str) -> None:
+    """Merged or full weights through vLLM's own update calls. Raises UpdateBroken."""
+    try:
+        await client.call("POST", "/start_weight_update", timeout_s=UPDATE_S)
+        await client.call("POST", "/update_weights", {"update_info": {"path": str(folder)}}, timeout_s=UPDATE_S)
+        await client.call("POST", "/finish_weight_update", {"weight_version": label}, timeout_s=UPDATE_S)
+    except EngineError as error:
+        raise UpdateBroken(str(error)) from None
+
+
+async def load_adapter(client: VllmClient, name: str, folder: Path) -> None:
+    body = {"lora_name": name, "lora_path": str(folder)}
+    await client.call("POST", "/v1/load_lora_adapter", body, timeout_s=UPDATE_S)
+
+
+async def unload_adapter(client: VllmClient, name: str) -> None:
+    await client.call("POST", "/v1/unload_lora_adapter", {"lora_name": name})
+
+
+async def reload_adapter(client: VllmClient, name: str, folder: Path) -> None:
+    """Other weights under the one name, for running calls too. Raises UpdateBroken, and EngineError where the
+    earlier adapter still serves."""
+    body = {"method": "rltui_reload_adapter", "kwargs": {"lora_int_id": "1", "name": name, "path": str(folder)}}
+    try:
+        results = (await client.call("POST", "/collective_rpc", body, timeout_s=UPDATE_S)).get("results")
+    except EngineError as error:
+        raise UpdateBroken(str(error)) from None
+    if not results:
+        raise UpdateBroken("vLLM's workers did not confirm the adapter")
+    for result in results:
+        if result.get("error"):
+            raise EngineError(f"vLLM could not load the adapter in {folder}: {result['error']}")
+
+
+async def label(client: VllmClient, version: int) -> None:
+    await client.call("POST", "/update_weight_version", {"new_version": str(version)})
