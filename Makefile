@@ -8,13 +8,14 @@ PIP_INSTALL := $(PIP) install -c constraints.txt
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 
-.PHONY: help install install-test demo test test-slow lint clean
+.PHONY: help install install-test demo test test-slow lint docs clean
 
 help:
 	@echo 'make demo       install, then train the built-in model on a built-in task (a few minutes on a CPU)'
 	@echo 'make test       install with the test extras, lint, run every fast test'
 	@echo 'make test-slow  the other tests'
 	@echo 'make lint       ruff only'
+	@echo 'make docs       docs/config.md anew, from the schema'
 	@echo 'make install    $(VENV) with rltui (editable) and the built-in model'
 	@echo 'make clean      remove $(VENV) and caches; runs/ stays'
 
@@ -51,6 +52,9 @@ test-slow: install-test
 lint: install-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+docs: install
+	$(BIN)/python -m trainer.config.docs > docs/config.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

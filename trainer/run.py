@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trainer import environment, supported
+from trainer import environment
 from trainer.config import ConfigError, Loaded, load
 from trainer.errors import EXIT_CONFIG, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, RunError, disk_full
 from trainer.models import needs_conversion
@@ -47,9 +47,12 @@ def main(arguments: argparse.Namespace) -> int:
     os.umask(0o077)  # what we and our children write is for this user alone
     try:
         loaded = load(arguments.config, sets=arguments.sets, allow_unknown=arguments.allow_unknown)
+        if problems := loaded.launch_problems():
+            raise ConfigError(problems)
     except ConfigError as error:
         say(error)
         return tell("error", code="config", message=str(error), hint="mend the config", exit_code=EXIT_CONFIG)
+    loaded.export(os.environ)  # what env_file_path holds, for this process and all that it starts
     try:
         with RunLock(arguments.run_dir, take_over=arguments.take_over):
             return _locked(arguments, loaded)
@@ -123,12 +126,9 @@ class Attempt:
                     "episodes": derived["E"] * derived["iterations"],
                 },
             )
-            supported.check(self._config)
             recorder.event("rl.job.started", "the run starts", phase="starting", label=self._config.policy.label)
             for warning in (item for item in self._loaded.warnings if item.level != "note"):
                 recorder.warn(warning.code, f"{warning.key}: {warning.why}")
-            for text in supported.without_effect(self._config):
-                recorder.warn("no_effect_yet", text)
             self._work = asyncio.create_task(self._with_services())
             reason = await self._work
         except asyncio.CancelledError as error:

@@ -6,14 +6,14 @@ import argparse
 import time
 from pathlib import Path
 
-import rltui
 from rltui.cli.output import OK, CliError, Json, add_data_options, emit, program, say, words
 from rltui.cli.show import run_name
 from rltui.cli.start import add_start_options, follow, launch, prepare, tell_warnings
+from rltui.samples import samples
 from rltui.sources.base import RunSource
 from rltui.text import clean
 
-SAMPLE = "demo.toml"
+SAMPLE = "demo"
 ANSWERS = 3
 
 
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     begun = time.monotonic()
-    plan = prepare(sample_config(SAMPLE), args.sets, run_dir=args.run_dir)
+    plan = prepare(_sample(), args.sets, run_dir=args.run_dir)
     tell_warnings(plan)
     stream = words(args)
     source, started = launch(plan)
@@ -45,13 +45,11 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def sample_config(name: str) -> Path:
-    """A config that ships with rltui: in a checkout beside the package, in a wheel inside it."""
-    home = Path(rltui.__file__).resolve().parent
-    for folder in (home / "_data" / "sample_configs", home.parent / "sample_configs"):
-        if (folder / name).is_file():
-            return folder / name
-    raise CliError(f"sample_configs/{name} is missing from this installation: install rltui again")
+def _sample() -> Path:
+    found = samples().get(SAMPLE)
+    if found is None:
+        raise CliError(f"the sample config {SAMPLE} is missing from this installation: install rltui again")
+    return found
 
 
 def _report(run_dir: Path, status: Json, seconds: float) -> Json:

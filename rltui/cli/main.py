@@ -20,6 +20,9 @@ VERBS = {
     "runs": ("rltui.cli.runs", "list the runs of a folder"),
     "show": ("rltui.cli.show", "one run: state, numbers, last events, what to do next"),
     "stop": ("rltui.cli.stop", "ask a run to stop, and wait until it has"),
+    "validate": ("rltui.cli.validate", "check a config: every error at once, each with its fix"),
+    "explain": ("rltui.cli.explain", "what a config key does, what it may be, and what it is when it is not given"),
+    "config": ("rltui.cli.config", "show, change, compare, make and migrate configs"),
     "taskapp": ("rltui.cli.taskapp", "list the task apps that need no code, or serve one"),
     "scan": ("rltui.cli.scan", "find the task apps that listen on this host"),
 }
@@ -40,29 +43,36 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    verb, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
-    if verb in ("-h", "--help", "help"):
-        print(_overview(), flush=True)
-        return OK
-    if verb in ("-V", "--version"):
+    if arguments[:1] in (["-V"], ["--version"]):
         from importlib.metadata import version
 
         print(f"rltui {version('rltui')}", flush=True)
         return OK
-    if verb not in VERBS:
-        near = difflib.get_close_matches(verb, VERBS, n=1)
-        hint = f"did you mean `rltui {near[0]}`?" if near else "`rltui --help` lists them."
-        say(f"rltui: no verb {verb!a}; {hint}")
+    return _call("rltui", VERBS, arguments, "Train language models by reinforcement learning from your terminal.")
+
+
+def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str], about: str) -> int:
+    """Run the verb that `arguments` begin with. A module that has VERBS is a group of further ones."""
+    verb, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
+    if verb in ("-h", "--help", "help"):
+        print(_overview(program, verbs, about), flush=True)
+        return OK
+    if verb not in verbs:
+        near = difflib.get_close_matches(verb, verbs, n=1)
+        hint = f"did you mean `{program} {near[0]}`?" if near else f"`{program} --help` lists them."
+        say(f"{program}: no verb {verb!a}; {hint}")
         return USAGE
-    module_name, summary = VERBS[verb]
+    module_name, summary = verbs[verb]
     module = importlib.import_module(module_name)
-    parser = argparse.ArgumentParser(prog=f"rltui {verb}", description=f"{summary}.", allow_abbrev=False)
+    if hasattr(module, "VERBS"):
+        return _call(f"{program} {verb}", module.VERBS, rest, module.ABOUT)
+    parser = argparse.ArgumentParser(prog=f"{program} {verb}", description=f"{summary}.", allow_abbrev=False)
     module.configure(parser)
     try:
         args = parser.parse_args(rest)
     except SystemExit as stop:  # argparse has printed its message
         return int(stop.code or OK)
-    return _run(module, args, verb)
+    return _run(module, args, f"{program} {verb}")
 
 
 def _run(module: ModuleType, args: argparse.Namespace, verb: str) -> int:
@@ -77,22 +87,21 @@ def _run(module: ModuleType, args: argparse.Namespace, verb: str) -> int:
         raise
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            say(f"rltui {verb}: no space left on the disk that its output or its files go to; free some space")
+            say(f"{verb}: no space left on the disk that its output or its files go to; free some space")
             return FAILED
         if os.environ.get("RLTUI_TRACEBACK"):
             raise
-        say(f"rltui {verb} hit a fault of its own: {type(error).__name__}: {error}")
+        say(f"{verb} hit a fault of its own: {type(error).__name__}: {error}")
         say("Set RLTUI_TRACEBACK=1 and run it again to see where; that text belongs in a bug report.")
         return FAILED
 
 
-def _overview() -> str:
-    pad = max(map(len, VERBS)) + 2
-    verbs = "\n".join(f"  {name:{pad}}{summary}" for name, (_, summary) in VERBS.items())
+def _overview(program: str, verbs: dict[str, tuple[str, str]], about: str) -> str:
+    pad = max(map(len, verbs)) + 2
+    listed = "\n".join(f"  {name:{pad}}{summary}" for name, (_, summary) in verbs.items())
+    first = " First steps: `rltui demo`." if verbs is VERBS else ""
     return (
-        "usage: rltui VERB [options]\n\n"
-        "Train language models by reinforcement learning from your terminal.\n\n"
-        f"verbs:\n{verbs}\n\n"
-        "`rltui VERB --help` explains one. First steps: `rltui demo`.\n"
+        f"usage: {program} VERB [options]\n\n{about}\n\nverbs:\n{listed}\n\n"
+        f"`{program} VERB --help` explains one.{first}\n"
         "exit status: 0 ok, 1 findings, 2 config or usage, 3 run failed or cancelled, 130 interrupted"
     )

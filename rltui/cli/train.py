@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rltui.cli.configs import amount
 from rltui.cli.follow import ending
 from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say, words
 from rltui.cli.progress import Printer
@@ -88,8 +89,7 @@ def _dry_run(plan: Plan, args: argparse.Namespace) -> int:
 
     description = plan.describe()
     if not args.json:
-        shape = "{iterations} iterations of {E} episodes in {groups} groups, {m} steps each: {steps} steps"
-        say(shape.format(**plan.derived), words(args))
+        say(amount(plan.derived), words(args))
         say(f"would make {plan.job.run_dir}", words(args))
         say(f"would run  {shlex.join(description['command'])}", words(args))
     emit({"dry_run": True, **description}, as_json=args.json, out=args.out)

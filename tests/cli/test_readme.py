@@ -2,14 +2,18 @@
 
 import json
 import re
+import shlex
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
 import pytest
 
-from rltui.cli.main import VERBS
+from rltui.cli.main import VERBS, main
+from rltui.cli.output import OK
+from rltui.samples import samples
 from tests.cli.conftest import ROOT
+from trainer.config import load
 from trainer.taskapp.load import load_task_app
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -69,10 +73,17 @@ def test_every_verb_and_target_that_is_shown_exists():
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
 
 
-def test_every_sample_config_that_is_named_loads(monkeypatch):
-    from trainer.config import load
+def test_every_sample_config_is_named():
+    shown = README[README.index("## The config") : README.index("## A task app")]
+    assert [name for name in samples() if f"`{name}`" not in shown] == []
 
-    names = set(re.findall(r"sample_configs/\w+\.toml", README))
-    assert len(names) == 2
-    for name in names:
-        assert load(ROOT / name, environ={}).resolved()["derived"]["steps"] > 0
+
+def test_the_config_of_the_task_app_is_made_as_shown(tmp_path, monkeypatch, capsys):
+    (command,) = re.findall(r"^rltui (config new demo --out capitals(?:.*\\\n)*.*)$", README, re.MULTILINE)
+    arguments = shlex.split(command.replace("\\\n", " "))
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == OK
+    loaded = load(tmp_path / "capitals.toml", environ={})
+    assert loaded.config.services.task_url == "capitals.py"
+    assert loaded.config.evaluation is not None and loaded.config.evaluation.seeds == [8, 9, 10, 11]
+    assert loaded.config.data.seed_count == loaded.derived["groups"]

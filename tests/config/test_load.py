@@ -164,7 +164,8 @@ def test_model_limit_fills_the_context_keys(small) -> None:
 def test_import_pulls_in_nothing_heavy() -> None:
     code = (
         "import sys, trainer.config as c; c.load('sample_configs/demo.toml');"
-        "print([m for m in ('torch', 'transformers', 'textual', 'httpx', 'numpy') if m in sys.modules])"
+        "heavy = ('torch', 'transformers', 'textual', 'httpx', 'numpy', 'tomlkit', 'dotenv');"
+        "print([m for m in heavy if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

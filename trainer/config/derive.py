@@ -87,6 +87,42 @@ def effective_blend(facts: Facts) -> dict[str, float]:
     return weights
 
 
+SPLIT, COLOCATE = "single_node_split", "single_node_colocate"
+
+
+def asked_gpus(facts: Facts) -> int | None:
+    """What the config asks for: gpu_count, else the sum of the counts of engine, learner and reference."""
+    if facts.given("compute.gpu_count"):
+        return facts.entries["compute.gpu_count"].value
+    counts = [f"compute.topology.gpus_for_{name}" for name in ("vllm", "training", "ref")]
+    if not all(facts.given(key) for key in counts[:2]):
+        return None
+    reference = 1 if facts["compute.topology.reference_placement"] == "dedicated" else 0
+    given = [facts.entries[key].value if facts.given(key) else reference for key in counts]
+    return sum(given)
+
+
+def is_short(facts: Facts) -> bool:
+    """Whether the local machine has GPUs, and fewer than the config asks for."""
+    asked = asked_gpus(facts)
+    here = facts["compute.launcher"] == "local" and facts.device == "cuda" and facts.machine.gpus is not None
+    return here and asked is not None and facts.gpus < asked
+
+
+def split(free: int, tensor_parallel: int, engine: int | None = None, training: int | None = None) -> tuple[int, int]:
+    """(engine, training) of `free` GPUs, those that are not the reference's. What is given stays.
+
+    The learner gets half, the engine what is left in whole replicas, at least one; what no replica can use goes to
+    the learner. With too few GPUs the learner's part is below 1.
+    """
+    if engine is None:
+        if training is None:
+            engine = max(1, (free - max(1, free // 2)) // tensor_parallel) * tensor_parallel
+        else:
+            engine = free - training
+    return engine, free - engine if training is None else training
+
+
 # --- algorithm, compute and engine
 
 
@@ -99,16 +135,35 @@ def _variety(facts: Facts) -> Any:
     return None
 
 
-@derived("compute.gpu_count", "GPUs found")
+@derived("compute.gpu_count", "the sum of the GPU counts of compute.topology, else the GPUs found")
 def _gpu_count(facts: Facts) -> Any:
-    return facts.gpus
+    asked = asked_gpus(facts)
+    if asked is None:
+        return 1 if facts.machine.gpus is None else facts.gpus
+    return facts.gpus if is_short(facts) else asked
+
+
+@derived("compute.gpu_count", "GPUs found, fewer than asked for", overrides_given=True)
+def _gpu_count_found(facts: Facts) -> Any:
+    if facts.given("compute.gpu_count") and is_short(facts):
+        return facts.gpus, f"{facts.gpus} found, {asked_gpus(facts)} asked for"
+    return None
 
 
 @derived("compute.topology.type", "split from 2 GPUs, colocate with 1, cpu with 0")
 def _topology_type(facts: Facts) -> Any:
     if facts.device == "cpu":
         return "cpu"
-    return "single_node_split" if facts["compute.gpu_count"] >= 2 else "single_node_colocate"
+    return SPLIT if facts["compute.gpu_count"] >= 2 else COLOCATE
+
+
+@derived("compute.topology.type", "what the GPUs that were found allow", overrides_given=True)
+def _topology_type_found(facts: Facts) -> Any:
+    if not facts.given("compute.topology.type"):
+        return None
+    if facts.device == "cpu":
+        return "cpu"
+    return COLOCATE if is_short(facts) and facts["compute.gpu_count"] < 2 else None
 
 
 @derived("compute.topology.tensor_parallel", "vllm.tensor_parallel_size, else 1")
@@ -126,8 +181,9 @@ def _gpus_for_ref(facts: Facts) -> Any:
     return 1 if facts["compute.topology.reference_placement"] == "dedicated" else 0
 
 
-def _splits(facts: Facts) -> bool:
-    return facts.device == "cuda" and facts["compute.topology.type"] == "single_node_split"
+@derived("compute.topology.gpus_for_ref", "the GPUs that were found, split again", overrides_given=True)
+def _gpus_for_ref_again(facts: Facts) -> Any:
+    return _gpus_for_ref(facts) if facts.given("compute.topology.gpus_for_ref") and is_short(facts) else None
 
 
 @derived(
@@ -135,21 +191,38 @@ def _splits(facts: Facts) -> bool:
     "gpu_count - ref - max(1, (gpu_count - ref) // 2), whole replicas, at least one",
 )
 def _gpus_for_vllm(facts: Facts) -> Any:
-    if not _splits(facts):
-        return None
-    free = facts["compute.gpu_count"] - facts["compute.topology.gpus_for_ref"]
-    if facts.given("compute.topology.gpus_for_training"):
-        return max(0, free - facts["compute.topology.gpus_for_training"])
-    tensor_parallel = facts["compute.topology.tensor_parallel"]
-    return max(1, (free - max(1, free // 2)) // tensor_parallel) * tensor_parallel
+    return _split(facts)[0]
+
+
+@derived("compute.topology.gpus_for_vllm", "the GPUs that were found, split again", overrides_given=True)
+def _gpus_for_vllm_again(facts: Facts) -> Any:
+    return _split(facts)[0] if facts.given("compute.topology.gpus_for_vllm") and is_short(facts) else None
 
 
 @derived("compute.topology.gpus_for_training", "gpu_count - ref - vllm")
 def _gpus_for_training(facts: Facts) -> Any:
-    if not _splits(facts):
-        return None
-    topology = "compute.topology."
-    return max(0, facts["compute.gpu_count"] - facts[f"{topology}gpus_for_ref"] - facts[f"{topology}gpus_for_vllm"])
+    return _split(facts)[1]
+
+
+@derived("compute.topology.gpus_for_training", "the GPUs that were found, split again", overrides_given=True)
+def _gpus_for_training_again(facts: Facts) -> Any:
+    return _split(facts)[1] if facts.given("compute.topology.gpus_for_training") and is_short(facts) else None
+
+
+def _split(facts: Facts) -> tuple[int | None, int | None]:
+    """(engine, training) GPUs. With too few GPUs for what was asked, what was given no longer counts."""
+    if facts.device != "cuda" or facts["compute.topology.type"] != SPLIT:
+        return None, None
+    counts = None, None
+    if not is_short(facts):
+        keys = "compute.topology.gpus_for_vllm", "compute.topology.gpus_for_training"
+        counts = tuple(facts.entries[key].value if facts.given(key) else None for key in keys)
+    engine, training = split(
+        facts["compute.gpu_count"] - facts["compute.topology.gpus_for_ref"],
+        facts["compute.topology.tensor_parallel"],
+        *counts,
+    )
+    return max(0, engine), max(0, training)
 
 
 @derived("vllm.gpu_memory_utilization", "0.45 when colocated, else 0.9")
@@ -289,6 +362,24 @@ def _beta(facts: Facts) -> Any:
 @derived("judge.reward_blend", "env 0.5 and outcome 0.5; event 0.5 with outcome judging off")
 def _reward_blend(facts: Facts) -> Any:
     return {"env": 0.5, "outcome" if facts["judge.options.outcome"] else "event": 0.5}
+
+
+_KEY_NAMES = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "groq": "GROQ_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+}
+
+
+@derived("judge.options.api_key_env", "by provider; JUDGE_API_KEY with base_url")
+def _api_key_env(facts: Facts) -> Any:
+    if facts["judge.options.base_url"] is not None:
+        return "JUDGE_API_KEY"
+    provider = facts["judge.options.provider"]
+    if provider == "gemini" and {"GEMINI_API_KEY", "GOOGLE_API_KEY"} & facts.variables == {"GOOGLE_API_KEY"}:
+        return "GOOGLE_API_KEY"
+    return _KEY_NAMES.get(provider)
 
 
 @derived("smoke.task_url", "services.task_url")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from trainer.config.errors import Place, Problem, shown
 from trainer.config.keys import all_keys
+from trainer.config.machine import NO_GPUS, Machine
 from trainer.config.migrate import Entry
 
 Device = Literal["cuda", "cpu"]
@@ -25,6 +26,10 @@ class Facts:
         broken: keys whose value was refused, and required keys that are missing.
         derived: values filled in by `derive`.
         evaluates: whether there is an [evaluation] section.
+        device: what the run computes on.
+        machine: the GPUs of where it will be.
+        variables: names of the environment's variables that are not empty. No values: they may be secrets.
+        model_limit: the model's context limit in tokens, once it is known.
     """
 
     file: str
@@ -32,7 +37,8 @@ class Facts:
     broken: set[str]
     evaluates: bool
     device: Device
-    gpus: int
+    machine: Machine = NO_GPUS
+    variables: frozenset[str] = frozenset()
     model_limit: int | None = None
     derived: dict[str, Any] = field(default_factory=dict)
 
@@ -50,16 +56,24 @@ class Facts:
     def given(self, key: str) -> bool:
         return key in self.entries and key not in self.broken
 
-    def section_given(self, section: str) -> bool:
-        return any(key.startswith(f"{section}.") for key in self.entries)
+    @property
+    def gpus(self) -> int:
+        """GPUs that were found; 0 where that is not known, too."""
+        return self.machine.gpus or 0
+
+    @property
+    def runs_local_engine(self) -> bool:
+        engine = self["inference.engine"]
+        return engine == "local" or (engine == "auto" and self.device == "cpu")
 
     def place(self, key: str) -> Place:
         entry = self.entries.get(key)
         return Place(self.file) if entry is None else entry.place
 
     def problem(self, key: str, why: str, **parts: Any) -> Problem:
-        """An error about `key`, with its value and place."""
-        return Problem(self.place(key), key, why, shown(self[key]), **parts)
+        """An error about `key`, with its value and place. What was given is shown, not what is made of it."""
+        value = self.entries[key].value if key in self.entries else self[key]
+        return Problem(self.place(key), key, why, None if value is None else shown(value), **parts)
 
     def warning(self, key: str, why: str, **parts: Any) -> Problem:
         return self.problem(key, why, **{"level": "warning"} | parts)

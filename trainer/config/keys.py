@@ -1,6 +1,7 @@
 """The schema as a flat table of keys: `training.lora.r` and what is known about it."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType, NoneType, UnionType
@@ -10,9 +11,11 @@ import annotated_types
 from pydantic.fields import FieldInfo
 
 from trainer.config.schema import RewardBlend, RunConfig, Section
+from trainer.config.schema.base import META, Origin
 
 OPEN_SECTIONS = ("vllm", "vllm.limit_mm_per_prompt", "tags")  # keys that are not ours belong here
 REQUIRED_SECTIONS = ("algorithm", "services", "policy", "rollout", "training")
+Condition = Mapping[str, tuple[Any, ...]]  # each of these keys has one of these values
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +37,52 @@ class Key:
 
     @property
     def help(self) -> str:
+        """Its effect, in one or two sentences."""
         return self.field.description or ""
 
     @property
+    def summary(self) -> str:
+        """The first sentence of `help`, without its full stop: for places that have one line."""
+        return re.split(r"\.(?=\s|$)", self.help, maxsplit=1)[0]
+
+    @property
+    def origin(self) -> Origin:
+        """Who documents it: "ref", "sdk", "seen" or "ours"."""
+        return self.meta["origin"]
+
+    @property
+    def derived(self) -> str | None:
+        """How its value follows when it is not given."""
+        return self.meta.get("derived")
+
+    @property
+    def unit(self) -> str | None:
+        return self.meta.get("unit")
+
+    @property
+    def group(self) -> str | None:
+        """A sub-heading of its section."""
+        return self.meta.get("group")
+
+    @property
     def live(self) -> bool:
+        """It can be changed while a run is going."""
         return bool(self.meta.get("live"))
 
     @property
     def resume(self) -> bool:
+        """It may differ on `--resume`."""
         return bool(self.meta.get("resume"))
+
+    @property
+    def visible_when(self) -> Condition:
+        """A form shows it while this holds. Its section's condition is part of it."""
+        return self.meta.get("visible_when", {})
 
     @property
     def allowed(self) -> str:
         """Its type and range, for a person: `integer >= 1`, `one of "lora", "full"`."""
-        return _describe(self.field.annotation, tuple(self.field.metadata))
+        return self.meta.get("allowed") or _describe(self.field.annotation, tuple(self.field.metadata))
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -75,19 +110,40 @@ def all_keys() -> Mapping[str, Key]:
 
 @cache
 def all_sections() -> tuple[str, ...]:
-    sections = dict.fromkeys(known.section for known in all_keys().values() if known.section)
-    return (*sections, "tags")
+    """Every table by its path, in the order of the schema."""
+    return (*section_models(), "tags")
 
 
-def _walk(model: type[Section], prefix: str) -> Any:
+@cache
+def section_models() -> Mapping[str, type[Section]]:
+    """The model of each section by its path, in the order of the schema."""
+    return MappingProxyType(dict(_sections(RunConfig, "")))
+
+
+def _sections(model: type[Section], prefix: str) -> Iterator[tuple[str, type[Section]]]:
+    for name, field in model.model_fields.items():
+        if (inner := _section_type(field.annotation)) is not None:
+            yield f"{prefix}{name}", inner
+            yield from _sections(inner, f"{prefix}{name}.")
+
+
+def _walk(model: type[Section], prefix: str, condition: Condition | None = None) -> Iterator[tuple[str, Key]]:
     for name, field in model.model_fields.items():
         path = f"{prefix}{name}"
+        meta: dict[str, Any] = _meta(field)
+        when = {**(condition or {}), **meta.get("visible_when", {})}
         section = _section_type(field.annotation)
-        if section is None:
-            meta = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-            yield path, Key(path, prefix.rstrip("."), name, field, meta)
-        else:
-            yield from _walk(section, f"{path}.")
+        if section is not None:
+            yield from _walk(section, f"{path}.", when)
+            continue
+        if when:
+            meta = meta | {"visible_when": when}
+        yield path, Key(path, prefix.rstrip("."), name, field, meta)
+
+
+def _meta(field: FieldInfo) -> dict[str, Any]:
+    extra: Any = field.json_schema_extra
+    return extra.get(META, {}) if isinstance(extra, dict) else {}
 
 
 def _section_type(annotation: Any) -> type[Section] | None:
@@ -124,9 +180,11 @@ def _describe(annotation: Any, metadata: tuple[Any, ...] = ()) -> str:
         parts = [_describe(arg, metadata) for arg in get_args(annotation) if arg is not NoneType]
         return " or ".join(dict.fromkeys(parts))
     if origin is Literal:
-        return "one of " + ", ".join(f'"{value}"' for value in get_args(annotation))
+        values = [f'"{value}"' for value in get_args(annotation)]
+        return f"one of {', '.join(values)}" if len(values) > 1 else f"only {values[0]}"
     if origin is list:
-        return f"list of {_describe(get_args(annotation)[0])} items{_limits(metadata, length=True)}"
+        item, *range_ = _describe(get_args(annotation)[0]).split(" ", 1)
+        return " ".join([f"list of {item}s", *range_]) + _limits(metadata, length=True)
     if origin is dict or annotation in (dict, RewardBlend):
         return "a table"
     return _WORDS.get(annotation, "any value") + _limits(metadata, length=annotation is str)

@@ -4,9 +4,10 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,30 @@ from trainer.config.check import (
     unknown_problems,
 )
 from trainer.config.derive import arithmetic, derive, effective_blend
+from trainer.config.env_file import read_env_file
 from trainer.config.errors import ConfigError, Place, Problem, shown
 from trainer.config.facts import Device, Facts
 from trainer.config.keys import all_keys
-from trainer.config.machine import count_gpus
-from trainer.config.migrate import Entry, Origin, deep_merge, migrate
+from trainer.config.launch import launch_problems
+from trainer.config.layers import merge, without_injected
+from trainer.config.machine import Machine, inspect
+from trainer.config.migrate import Entry, Origin, by_given_key, migrate
+from trainer.config.pending import pending_problems, refusals
 from trainer.config.positions import Positions
 from trainer.config.rules import RULES
 from trainer.config.schema import RunConfig
 from trainer.config.sources import Given, from_environment, from_file, from_json, from_overrides, from_sets
+from trainer.config.toml_values import TOO_MANY_DIGITS
 
 SCHEMA = 1
-TEMPLATE_HOSTS = ("YOUR-", "your-", "placeholder")
+MOST_BYTES = 16_000_000  # of a file; a config of a thousand lines has 50 000
+
+
+_LONG_KEY = re.compile(r"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){500}")  # linear in the text's length
+
+
+class _TooManyDigits(Exception):
+    pass
 
 
 @dataclass(frozen=True)
@@ -45,6 +58,8 @@ class Loaded:
         derived: E, U, m, groups, iterations, steps (CONFIG section 3).
         blend: effective weights env, event, outcome.
         text: the file as it was given; None for a job body.
+        env_file: the variables of env_file_path, secrets among them: for the environment of a run and its
+            children (`export`), and for nothing that is written down or shown.
     """
 
     config: RunConfig
@@ -55,8 +70,14 @@ class Loaded:
     blend: dict[str, float]
     config_hash: str
     text: str | None
-    _facts: Facts
-    _early: list[Problem]
+    _facts: Facts = field(repr=False)
+    _early: list[Problem] = field(repr=False)
+    env_file: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def export(self, environ: MutableMapping[str, str]) -> None:
+        """Puts the variables of env_file_path into `environ`; what is set there already wins."""
+        for name, value in self.env_file.items():
+            environ.setdefault(name, value)
 
     def resolved(self) -> dict[str, Any]:
         """`resolved.json` (WIRE 5.3)."""
@@ -77,16 +98,14 @@ class Loaded:
         Raises:
             ConfigError: the config asks for more than the model has.
         """
-        return _finish(dataclasses.replace(self._facts, model_limit=limit, derived={}), self._early, self.text)
+        facts = dataclasses.replace(self._facts, model_limit=limit, derived={})
+        return _finish(facts, self._early, self.text, self.env_file)
 
     def launch_problems(self) -> list[Problem]:
-        """Errors that stop a launch, though not the loading of a file: the host of a template."""
-        url = self.config.services.task_url
-        if "://" in url and any(part in url for part in TEMPLATE_HOSTS):
-            why = "this is the address of a template, not of a task app"
-            fix = "--set services.task_url=URL, or the variable TASK_APP_URL"
-            return [self._facts.problem("services.task_url", why, fix=fix, code="template_host")]
-        return []
+        """Errors that stop a launch, though not the loading of a file: what this machine and environment lack."""
+        refused = refusals(self._facts)
+        keys = {problem.key for problem in refused}
+        return [problem for problem in launch_problems(self._facts) if problem.key not in keys] + refused
 
 
 def load(
@@ -97,6 +116,8 @@ def load(
     environ: Mapping[str, str] | None = None,
     allow_unknown: bool = False,
     device: Device | None = None,
+    machine: Machine | None = None,
+    follow_env_file: bool = True,
 ) -> Loaded:
     """Loads a TOML file.
 
@@ -106,22 +127,32 @@ def load(
         overrides: nested mapping or dotted keys; they win over environment and file.
         environ: the environment; default: this process's.
         allow_unknown: unknown keys are warnings.
-        device: what derived defaults are for; default: cuda if a GPU is visible.
+        device: what derived defaults are for; default: cuda if a GPU is visible and the config wants any.
+        machine: the GPUs of where the run will be; default: this machine's.
+        follow_env_file: False for a copy of a config, as in a run's folder: what env_file_path is relative to
+            is not there, and is not needed to show it.
 
     Raises:
         ConfigError: all that is wrong, at once. A missing or unreadable file is a ConfigError, too.
     """
     name = str(path)
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        with open(path, "rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         why = f"not UTF-8 text (byte {error.start})"
         raise ConfigError([Problem(Place(name), "", why, fix="save the file as UTF-8", code="encoding")]) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         missing = isinstance(error, FileNotFoundError)
-        why = "no such file" if missing else f"cannot be read: {error.strerror or error}"
+        reason = getattr(error, "strerror", None) or error
+        why = "no such file" if missing else f"cannot be read: {reason}"
         fix = "check the path" if missing else "give the path of a TOML file that you may read"
         raise ConfigError([Problem(Place(name), "", why, fix=fix, code="file")]) from None
+    if len(raw) > MOST_BYTES:
+        why = f"larger than {MOST_BYTES // 1_000_000} MB, so hardly a config"
+        fix = "give the path of a TOML file; keep long lists with the task app"
+        raise ConfigError([Problem(Place(name), "", why, fix=fix, code="file")])
     return load_text(
         text,
         name,
@@ -130,6 +161,8 @@ def load(
         environ=environ,
         allow_unknown=allow_unknown,
         device=device,
+        machine=machine,
+        follow_env_file=follow_env_file,
     )
 
 
@@ -142,17 +175,33 @@ def load_text(
     environ: Mapping[str, str] | None = None,
     allow_unknown: bool = False,
     device: Device | None = None,
+    machine: Machine | None = None,
+    follow_env_file: bool = True,
 ) -> Loaded:
-    """`load` for text that is already read; `name` stands in its problems."""
+    """`load` for text that is already read; `name` stands in its problems, and its folder is the config's."""
     try:
-        data = tomllib.loads(text)
+        if _LONG_KEY.search(text):  # parsing takes the square of its length
+            raise RecursionError
+        data = _parsed(text)
+        given = from_file(data, Positions(text), name)
+        folder = Path(name).parent if follow_env_file else None
+        options = _Options(sets, overrides, environ, allow_unknown, device, machine, folder)
+        return _load(given, name, text, _sections(data), options)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([_syntax_problem(error, text, name)]) from None
+    except _TooManyDigits:
+        raise ConfigError([Problem(Place(name), "", TOO_MANY_DIGITS, fix="delete it", code="syntax")]) from None
     except RecursionError:
         raise ConfigError([Problem(Place(name), "", "nested too deeply", code="syntax")]) from None
-    given = from_file(data, Positions(text), name)
-    evaluates = isinstance(data.get("evaluation"), dict)
-    return _load(given, name, text, evaluates, sets, overrides, environ, allow_unknown, device)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # Python's limit for integers in decimal
+        raise _TooManyDigits from None
 
 
 def load_mapping(
@@ -164,67 +213,132 @@ def load_mapping(
     environ: Mapping[str, str] | None = None,
     allow_unknown: bool = False,
     device: Device | None = None,
+    machine: Machine | None = None,
 ) -> Loaded:
-    """`load` for a JSON config: positions are JSON pointers."""
-    evaluates = isinstance(data.get("evaluation"), Mapping)
-    given = from_json(data, name)
-    return _load(given, name, None, evaluates, sets, overrides, environ, allow_unknown, device)
+    """`load` for a JSON config: positions are JSON pointers. env_file_path is not followed: it names a file of
+    the machine that the body came from.
+    """
+    try:
+        given = without_injected(from_json(data, name))
+        options = _Options(sets, overrides, environ, allow_unknown, device, machine)
+        return _load(given, name, None, _sections(data), options)
+    except RecursionError:
+        raise ConfigError([Problem(Place(name), "", "nested too deeply", code="syntax")]) from None
 
 
-def _load(
-    given: list[Given],
-    name: str,
-    text: str | None,
-    evaluates: bool,
-    sets: Sequence[str],
-    overrides: Mapping[str, Any] | None,
-    environ: Mapping[str, str] | None,
-    allow_unknown: bool,
-    device: Device | None,
-) -> Loaded:
-    environ = os.environ if environ is None else environ
-    from_env, problems = from_environment(environ)
-    from_set, set_problems = from_sets(sets)
-    layers = [given, from_env, from_overrides(overrides or {}), from_set]
-    problems += set_problems
-    problems += [problem for layer in layers for problem in secret_problems(layer)]
-    secret = {(problem.place, problem.key) for problem in problems if problem.code == "secret"}
+@dataclass(frozen=True)
+class _Options:
+    """`folder`: what env_file_path is relative to; None: it is not followed."""
+
+    sets: Sequence[str]
+    overrides: Mapping[str, Any] | None
+    environ: Mapping[str, str] | None
+    allow_unknown: bool
+    device: Device | None
+    machine: Machine | None
+    folder: Path | None = None
+
+
+def _load(given: list[Given], name: str, text: str | None, sections: frozenset[str], options: _Options) -> Loaded:
+    from_over = from_overrides(options.overrides or {})
+    from_set, problems = from_sets(options.sets)
+    own = os.environ if options.environ is None else options.environ
+    env_file, found = _env_file([*given, *from_over, *from_set], options.folder, own)
+    problems += found
+    environ = {**env_file, **own}
+    from_env, found = from_environment(environ)
+    problems += found
+    layers = [given, from_env, from_over, from_set]
+    found, secret = _secrets(layers)
+    problems += found
+    layers = [[item for item in layer if (item.place, item.key) not in secret] for layer in layers]
+    context = by_given_key(item for layer in layers for item in layer)
     migrated: list[list[Entry]] = []
     for layer in layers:
-        entries, found = migrate([item for item in layer if (item.place, item.key) not in secret])
+        entries, found = migrate(layer, context)
         migrated.append(entries)
         problems += found
-    entries, found = _merge(migrated)
+    merged, found = merge(migrated)
     problems += found
 
-    found, unknown, meant = unknown_problems(entries.values(), allow=allow_unknown)
+    found, unknown, meant = unknown_problems(merged.values(), allow=options.allow_unknown)
     problems += found
-    entries = {key: entry for key, entry in entries.items() if key not in unknown}
-    found, broken = type_problems(entries)
+    merged = {key: entry for key, entry in merged.items() if key not in unknown}
+    found, broken = type_problems(merged)
     problems += found
 
-    gpus = count_gpus(environ)
-    evaluates = evaluates or any(key.startswith("evaluation.") for key in entries)
+    if any(key.startswith("evaluation.") for key in merged):
+        sections |= {"evaluation"}
     facts = Facts(
         file=name,
-        entries=entries,
+        entries=merged,
         broken=broken,
-        evaluates=evaluates,
-        device=device or ("cuda" if gpus else "cpu"),
-        gpus=gpus,
+        evaluates="evaluation" in sections,
+        variables=frozenset(name for name, value in environ.items() if value.strip()),
+        **_surroundings(merged, environ, options),
     )
     derive(facts)
     refused = {key for _, key in secret}
-    if missing := missing_keys({*entries, *meant, *refused}, facts.derived, evaluates=evaluates):
-        problems.append(missing_problem(name, missing))
-    facts.broken |= {key for key in all_keys() if all_keys()[key].required and key not in {*entries, *facts.derived}}
-    return _finish(dataclasses.replace(facts, derived={}), problems, text)
+    if missing := missing_keys({*merged, *meant, *refused}, facts.derived, sections):
+        problems.append(missing_problem(name, missing, sections))
+    facts.broken |= {key for key in all_keys() if all_keys()[key].required and key not in {*merged, *facts.derived}}
+    return _finish(dataclasses.replace(facts, derived={}), problems, text, env_file)
 
 
-def _finish(facts: Facts, early: list[Problem], text: str | None) -> Loaded:
+def _sections(data: Mapping[str, Any]) -> frozenset[str]:
+    """Tables that are there, empty or not. [compute.topology] alone does not make a [compute]."""
+    return frozenset(
+        name
+        for name, value in data.items()
+        if isinstance(value, Mapping) and not (name == "compute" and set(value) == {"topology"})
+    )
+
+
+def _env_file(
+    given: Iterable[Given], folder: Path | None, environ: Mapping[str, str]
+) -> tuple[Mapping[str, str], list[Problem]]:
+    """The variables of env_file_path, of several the strongest."""
+    named = [item for item in given if item.key == "env_file_path"][-1:]
+    if not named or named[0].value is None:
+        return {}, []
+    item = named[0]
+    if folder is None:
+        why = "not followed here: it names a file of where this config came from"
+        return {}, [Problem(item.place, item.key, why, fix="delete this line", level="note", code="no_effect")]
+    try:
+        values = read_env_file(item, folder)
+    except ConfigError as error:
+        return {}, error.problems
+    why = f"{len(values)} variables are loaded from it"
+    if already := sorted(name for name in values if name in environ):
+        why += f"; set already, so not taken from it: {', '.join(already)}"
+    return values, [Problem(item.place, item.key, why, shown(item.value), level="note", code="env_file")]
+
+
+def _secrets(layers: Iterable[Iterable[Given]]) -> tuple[list[Problem], set[tuple[Place, str]]]:
+    problems = [problem for layer in layers for problem in secret_problems(layer)]
+    return problems, {(problem.place, problem.key) for problem in problems}
+
+
+def _surroundings(entries: Mapping[str, Entry], environ: Mapping[str, str], options: _Options) -> dict[str, Any]:
+    """The device that values are derived for, and the machine. One that is not this one has GPUs of unknown number."""
+
+    def value(key: str, default: Any) -> Any:
+        return entries[key].value if key in entries else default
+
+    machine = options.machine or inspect(environ)
+    elsewhere = value("compute.launcher", "local") != "local" or (options.device == "cuda" and not machine.gpus)
+    if elsewhere and options.machine is None:
+        machine = Machine(None)
+    wants_none = value("compute.gpu_count", None) == 0 or value("compute.topology.type", None) == "cpu"
+    found: Device = "cpu" if wants_none or machine.gpus == 0 else "cuda"
+    return {"device": options.device or found, "machine": machine}
+
+
+def _finish(facts: Facts, early: list[Problem], text: str | None, env_file: Mapping[str, str]) -> Loaded:
     """Derivations, rules over several keys, and the typed config."""
     derived_origins = derive(facts)
-    problems = early + facts.collect(RULES)
+    problems = early + facts.collect(RULES) + pending_problems(facts)
     if errors := [problem for problem in problems if problem.level == "error"]:
         raise ConfigError(errors)
     given = {key: entry.value for key, entry in facts.entries.items()}
@@ -246,29 +360,8 @@ def _finish(facts: Facts, early: list[Problem], text: str | None) -> Loaded:
         text=text,
         _facts=facts,
         _early=early,
+        env_file=env_file,
     )
-
-
-def _merge(layers: Sequence[Sequence[Entry]]) -> tuple[dict[str, Entry], list[Problem]]:
-    """Layers from weak to strong. None unsets; a beaten value is reported once, with both places."""
-    merged: dict[str, Entry] = {}
-    beaten: dict[str, list[Entry]] = {}
-    for layer in layers:
-        for entry in layer:
-            below = merged.get(entry.key)
-            if below is not None and isinstance(below.value, dict) and isinstance(entry.value, dict):
-                entry = dataclasses.replace(entry, value=deep_merge(below.value, entry.value))
-            elif below is not None and below.value != entry.value:
-                beaten.setdefault(entry.key, []).append(below)
-            merged[entry.key] = entry
-    problems = []
-    for key, losers in beaten.items():
-        winner = merged[key]
-        for loser in losers[-1:]:
-            now = "unset" if winner.value is None else shown(winner.value)
-            why = f"beaten by {winner.place}: {now}"
-            problems.append(Problem(loser.place, key, why, shown(loser.value), level="note", code="beaten"))
-    return {key: entry for key, entry in merged.items() if entry.value is not None}, problems
 
 
 def _syntax_problem(error: tomllib.TOMLDecodeError, text: str, name: str) -> Problem:

@@ -1,14 +1,15 @@
 """Old spellings become new keys (CONFIG section 4): the tables of `migrations`, applied to one source."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
 from trainer.config.errors import Place, Problem, shown
-from trainer.config.keys import all_keys
-from trainer.config.migrations import MOVES, NO_EFFECT, SECTION_MOVES, VALUE_SPELLINGS, Move, gpu_type
-from trainer.config.sources import Given
+from trainer.config.migrations import FILLS, MOVES, NO_EFFECT, QUIET, SECTION_MOVES, Move, respelled, tidy
+from trainer.config.sources import LOADER_KEYS, Given, deep_merge
+
+ALLOWED = "one spelling, or two that say the same"
 
 OriginKind = Literal["default", "file", "env", "override", "set", "migrated", "derived"]
 
@@ -31,35 +32,51 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value under its new key."""
+    """A value under its new key. A weak one only fills a gap: it beats no value, and disputes none."""
 
     key: str
     value: Any
     origin: Origin
     place: Place
     key_place: Place
+    weak: bool = False
 
 
-def migrate(given: Sequence[Given]) -> tuple[list[Entry], list[Problem]]:
-    """One source's values under their new keys, one warning for each old key, an error where two disagree."""
+def migrate(given: Sequence[Given], context: Mapping[str, Any] | None = None) -> tuple[list[Entry], list[Problem]]:
+    """One source's values under their new keys, one warning for each old key, an error where two disagree.
+
+    Args:
+        given: what the source gives.
+        context: what all sources give, by key as it was given; default: what this one does.
+    """
     problems: list[Problem] = []
-    by_key = {item.key: item.value for item in given}
+    context = by_given_key(given) if context is None else context
     entries: dict[str, Entry] = {}
     moved: list[tuple[Given, Move]] = []
     for item in given:
+        if item.key in LOADER_KEYS:
+            continue
         if (reason := no_effect(item.key)) is not None:
-            why = f"recognised, no effect here: {reason}"
-            problems.append(Problem(item.key_place, item.key, why, fix="delete it", level="note", code="no_effect"))
+            problems.append(_without_effect(item, reason))
         elif (move := move_of(item.key)) is not None:
             moved.append((item, move))
         else:
             origin = Origin(item.source, _at(item.place))
             entries[item.key] = Entry(item.key, item.value, origin, item.place, item.key_place)
     for item, move in moved:
-        problems += _move(item, move, by_key, entries)
+        problems += _move(item, move, context, entries)
     for entry in list(entries.values()):
         problems += _respell(entry, entries)
     return list(entries.values()), problems
+
+
+def by_given_key(given: Iterable[Given]) -> dict[str, Any]:
+    """Values by key as given, but for sections that moved as a whole: of several for one key the last."""
+    values = {}
+    for item in given:
+        section, dot, rest = item.key.partition(".")
+        values[f"{SECTION_MOVES.get(section, section)}{dot}{rest}"] = item.value
+    return values
 
 
 def no_effect(key: str) -> str | None:
@@ -83,39 +100,38 @@ def _moves() -> Mapping[str, Move]:
     return {move.old: move for move in MOVES}
 
 
-def deep_merge(low: Any, high: Any) -> Any:
-    """Tables merge key by key, `high` winning; anything else is replaced."""
-    if not (isinstance(low, Mapping) and isinstance(high, Mapping)):
-        return high
-    merged = dict(low)
-    for name, value in high.items():
-        merged[name] = deep_merge(merged[name], value) if name in merged else value
-    return merged
-
-
 def _at(place: Place) -> str:
     return str(place).removeprefix("env ").removeprefix("override ")
 
 
-def _move(item: Given, move: Move, by_key: Mapping[str, Any], entries: dict[str, Entry]) -> list[Problem]:
-    values = move.values(item.value, by_key)
+def _without_effect(item: Given, reason: str) -> Problem:
+    several = item.key == "hyperparams.num_inner_steps" and isinstance(item.value, int) and item.value > 1
+    why = f"recognised, no effect here: {reason}"
+    level: Literal["warning", "note"] = "warning" if several else "note"
+    return Problem(item.key_place, item.key, why, fix="delete this line", level=level, code="no_effect")
+
+
+def _move(item: Given, move: Move, context: Mapping[str, Any], entries: dict[str, Entry]) -> list[Problem]:
+    values = move.values(item.value, context)
     if not values:
         why = "recognised, no effect here" + (f": {move.note}" if move.note else "")
-        return [Problem(item.key_place, item.key, why, level="note", code="no_effect")]
+        return [Problem(item.key_place, item.key, why, fix="delete this line", level="note", code="no_effect")]
     problems = []
     text = f"old spelling of {move.new}" + (f" ({move.note})" if move.note else "")
     origin = Origin("migrated", _at(item.place), was=item.key, note=move.note or None)
     for key, value in values.items():
+        weak = move.conflict == "unset_only" or key in move.fills
         other = entries.get(key)
-        if other is None:
-            entries[key] = Entry(key, value, origin, item.place, item.key_place)
-        elif other.value == value:
+        if other is None or (other.weak and not weak):
+            entries[key] = Entry(key, value, origin, item.place, item.key_place, weak)
+        elif other.value == value or key in move.fills:
             continue
         elif move.conflict == "error":
             what = other.key if other.origin.was is None else other.origin.was
             why = f"{what} = {shown(other.value)} at {other.place} means the same key, {key}, and differs"
             fix = f"delete {item.key} or {what}"
-            problems.append(Problem(item.place, item.key, why, shown(item.value), fix=fix, code="migration_conflict"))
+            code, value = "migration_conflict", shown(item.value)
+            problems.append(Problem(item.place, item.key, why, value, allowed=ALLOWED, fix=fix, code=code))
         elif move.conflict == "new_wins" and isinstance(value, Mapping):
             entries[key] = replace(other, value=deep_merge(value, other.value))
             text = f"old spelling of {move.new}; what {other.place} gives there wins"
@@ -128,26 +144,34 @@ def _move(item: Given, move: Move, by_key: Mapping[str, Any], entries: dict[str,
 
 def _respell(entry: Entry, entries: dict[str, Entry]) -> list[Problem]:
     """Values whose spelling changed, and the few that are tidied without a word."""
-    if not isinstance(entry.value, str):
-        return []
-    if entry.key in ("algorithm.type", "algorithm.method", "algorithm.variety"):
-        entry = entries[entry.key] = replace(entry, value=entry.value.strip().lower())
-    if entry.key.endswith("_url") and entry.key in all_keys():
-        entries[entry.key] = replace(entry, value=entry.value.strip().rstrip("/"))
-    if entry.key == "compute.gpu_type":
-        name, count = gpu_type(entry.value)
-        if count is not None:
-            entries[entry.key] = replace(entry, value=name)
-            entries.setdefault("compute.gpu_count", replace(entry, key="compute.gpu_count", value=count))
-        return []
-    now = VALUE_SPELLINGS.get(entry.key, {}).get(entry.value)
+    value = tidy(entry.key, entry.value)
+    entry = entries[entry.key] = replace(entry, value=value)
+    now = respelled(entry.key, value)
     if now is None:
         return []
-    del entries[entry.key]
-    for key, value in now.items():
-        if key == entry.key or key not in entries:
-            origin = replace(entry.origin, note=f"given as {shown(entry.value)}")
-            entries[key] = replace(entry, key=key, value=value, origin=origin)
-    said = ", ".join(f"{key} = {shown(value)}" for key, value in now.items())
+    if entry.key not in now:
+        del entries[entry.key]
+    problems = []
+    note = f"given as {shown(value)}"
+    for key, new in now.items():
+        other = None if key == entry.key else entries.get(key)
+        weak = entry.weak or key in FILLS
+        if other is None or (other.weak and not weak):
+            entries[key] = replace(entry, key=key, value=new, origin=replace(entry.origin, note=note), weak=weak)
+        elif other.value != new and not weak:
+            problems.append(_respell_conflict(entry, now, other, new))
+    if entry.key in QUIET:
+        return problems
+    said = ", ".join(f"{key} = {shown(new)}" for key, new in now.items())
     why = f"old spelling of {said}"
-    return [Problem(entry.place, entry.key, why, shown(entry.value), level="warning", code="old_value")]
+    problems.append(Problem(entry.place, entry.key, why, shown(value), level="warning", code="old_value"))
+    return problems
+
+
+def _respell_conflict(entry: Entry, now: Mapping[str, Any], other: Entry, new: Any) -> Problem:
+    why = f"means {other.key} = {shown(new)}, but {other.key} = {shown(other.value)} is given at {other.place}"
+    name = entry.key.rpartition(".")[2]
+    fix = f"{name} = {shown(now[entry.key])}" if entry.key in now else "delete this line"
+    fix += f"        or   --set {other.key}={shown(new)}"
+    value = shown(entry.value)
+    return Problem(entry.place, entry.key, why, value, allowed=ALLOWED, fix=fix, code="migration_conflict")

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from trainer.config.keys import all_keys
+
 Conflict = Literal["error", "new_wins", "unset_only"]
-Given = Mapping[str, Any]  # what the same source gives, by key path
+Given = Mapping[str, Any]  # what all sources give, by key path
 New = dict[str, Any]  # new keys and their values
 
 
@@ -23,6 +25,7 @@ class Move:
         convert: (value, everything given) -> new keys and values; an empty table: noted, without effect.
         conflict: if old and new are given and differ. "unset_only": the old key only fills a gap.
         note: said with the warning.
+        fills: new keys that it sets only where nothing else does.
     """
 
     old: str
@@ -30,6 +33,7 @@ class Move:
     convert: Callable[[Any, Given], New] | None = None
     conflict: Conflict = "error"
     note: str = ""
+    fills: tuple[str, ...] = ()
 
     def values(self, value: Any, given: Given) -> New:
         return {self.new: value} if self.convert is None else self.convert(value, given)
@@ -58,7 +62,8 @@ def _topology_gpu_type(value: Any, given: Given) -> New:
 
 
 def _half(value: Any, given: Given) -> New:
-    return {"rollout.max_turns": value // 2 if isinstance(value, int) else value}
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return {"rollout.max_turns": max(1, value // 2) if whole and value > 0 else value}
 
 
 def _both_clips(value: Any, given: Given) -> New:
@@ -76,15 +81,18 @@ def _kl_penalty(value: Any, given: Given) -> New:
 
 
 def _checkpoints_on(value: Any, given: Given) -> New:
-    return {"checkpoint.every_n_iters": 0} if value is False else {}
+    if value is True:
+        return {}
+    return {"checkpoint.every_n_iters": 0 if value is False else value}
 
 
-def _rubric_enabled(value: Any, given: Given) -> New:
-    new: New = {"judge.enabled": value}
-    blends = ("rubric.reward_blend", "rubric.weights", "judge.reward_blend", "judge.rubric.reward_blend")
-    if value is True and not any(key in given for key in blends):
-        new["judge.reward_blend"] = {"env": 1.0}  # the old section's documented default
-    return new
+def _interval(value: Any, given: Given) -> New:
+    return {} if given.get("checkpoint.enabled") is False else {"checkpoint.every_n_iters": value}
+
+
+def _judge_enabled(value: Any, given: Given) -> New:
+    """The old section's documented default blend comes with it."""
+    return {"judge.enabled": value} | ({"judge.reward_blend": {"env": 1.0}} if value is True else {})
 
 
 def _rubric_weights(value: Any, given: Given) -> New:
@@ -92,20 +100,20 @@ def _rubric_weights(value: Any, given: Given) -> New:
 
 
 def _criteria(kind: str) -> Callable[[Any, Given], New]:
+    """Criteria turn their kind of judging on."""
+
     def convert(value: Any, given: Given) -> New:
-        items = value if isinstance(value, list) else []
-        renamed = [
-            {("id" if name == "key" else name): item for name, item in entry.items()}
-            if isinstance(entry, dict)
-            else entry
-            for entry in items
-        ]
-        new: New = {"judge.options.rubric_overrides": {kind: {"criteria": renamed}}}
-        if items and f"judge.options.{kind}" not in given:
-            new[f"judge.options.{kind}"] = True
-        return new
+        criteria = [_with_id(entry) for entry in value] if isinstance(value, list) else value
+        new: New = {"judge.options.rubric_overrides": {kind: {"criteria": criteria}}}
+        return new | ({f"judge.options.{kind}": True} if value else {})
 
     return convert
+
+
+def _with_id(criterion: Any) -> Any:
+    if not isinstance(criterion, dict):
+        return criterion
+    return {("id" if name == "key" else name): item for name, item in criterion.items()}
 
 
 MOVES: tuple[Move, ...] = (
@@ -152,7 +160,6 @@ MOVES: tuple[Move, ...] = (
             "hyperparams.epsilon_low": "training.clip_eps_low",
             "hyperparams.epsilon_high": "training.clip_eps_high",
             "hyperparams.advantage_normalization": "training.advantage_std",
-            "checkpoint.interval": "checkpoint.every_n_iters",
             "checkpoint.directory": "checkpoint.dir",
             "checkpoint.keep_last_n": "checkpoint.keep_last",
             "services.verifier_url": "services.judge_url",
@@ -163,7 +170,6 @@ MOVES: tuple[Move, ...] = (
             "rubric.api_key_env": "judge.options.api_key_env",
             "rubric.event": "judge.options.event",
             "rubric.outcome": "judge.options.outcome",
-            "judge.rubric.enabled": "judge.enabled",
             "judge.rubric.reward_blend": "judge.reward_blend",
             "task_app.url": "services.task_url",
             "logging.log_interval": "training.log_interval",
@@ -181,13 +187,32 @@ MOVES: tuple[Move, ...] = (
     Move("training.async_semaphore_max", "rollout.max_concurrent_rollouts", None, "unset_only"),
     Move("hyperparams.clip_epsilon", "training.clip_eps_low", _both_clips, "unset_only", "both sides"),
     Move("hyperparams.kl_penalty", "training.kl_coef", _kl_penalty, note="only with a reference placement"),
-    Move("checkpoint.enabled", "checkpoint.every_n_iters", _checkpoints_on, "new_wins", "false is 0: end only"),
-    Move("rubric.enabled", "judge.enabled", _rubric_enabled),
+    Move(
+        "checkpoint.enabled",
+        "checkpoint.every_n_iters",
+        _checkpoints_on,
+        note="true changes nothing, false is 0: at the end only",
+    ),
+    Move("checkpoint.interval", "checkpoint.every_n_iters", _interval, note="not with checkpoint.enabled = false"),
+    Move("rubric.enabled", "judge.enabled", _judge_enabled, fills=("judge.reward_blend",)),
+    Move("judge.rubric.enabled", "judge.enabled", _judge_enabled, fills=("judge.reward_blend",)),
     Move("rubric.weights", "judge.reward_blend", _rubric_weights, note="a key left out: env 1.0, others 0"),
     Move("rubric.event.rubric_id", "judge.options.rubric_id", None, "new_wins"),
     Move("rubric.outcome.rubric_id", "judge.options.rubric_id", None, "new_wins"),
-    Move("rubric.event.criteria", "judge.options.rubric_overrides", _criteria("event"), "new_wins"),
-    Move("rubric.outcome.criteria", "judge.options.rubric_overrides", _criteria("outcome"), "new_wins"),
+    Move(
+        "rubric.event.criteria",
+        "judge.options.rubric_overrides",
+        _criteria("event"),
+        "new_wins",
+        fills=("judge.options.event",),
+    ),
+    Move(
+        "rubric.outcome.criteria",
+        "judge.options.rubric_overrides",
+        _criteria("outcome"),
+        "new_wins",
+        fills=("judge.options.outcome",),
+    ),
     *_same_name("trainer", "training", "batch_size", "group_size"),
     *_same_name(
         "hyperparameters",
@@ -241,7 +266,9 @@ NO_EFFECT: Mapping[str, str] = {
 
 # key -> old value -> the keys that say it now
 VALUE_SPELLINGS: Mapping[str, Mapping[str, New]] = {
+    "algorithm.method": {"gspo": {"algorithm.method": "policy_gradient", "algorithm.variety": "gspo"}},
     "compute.topology.reference_placement": {"stacked": {"compute.topology.reference_placement": "shared"}},
+    "training.weight_sync.mode": {"direct": {"training.weight_sync.direct": True}},
     "training.rewards.step_rewards_strategy": {
         "consistent": {"training.rewards.step_rewards_strategy": "uniform"},
         "simple": {"training.rewards.step_rewards_strategy": "uniform"},
@@ -256,6 +283,25 @@ VALUE_SPELLINGS: Mapping[str, Mapping[str, New]] = {
         "synth": {"judge.type": "llm"},
         "none": {"judge.type": "llm", "judge.enabled": False},
     },
-    "algorithm.method": {"gspo": {"algorithm.method": "policy_gradient", "algorithm.variety": "gspo"}},
-    "training.weight_sync.mode": {"direct": {"training.weight_sync.direct": True}},
 }
+QUIET = ("compute.gpu_type",)  # has two spellings and neither is old
+FILLS = ("judge.options.provider",)  # set by a value's spelling only where nothing else does
+
+
+def respelled(key: str, value: Any) -> New | None:
+    """The keys that say `key = value` now; None: nothing about it is old."""
+    if key == "compute.gpu_type":
+        name, count = gpu_type(value)
+        return None if count is None else {key: name, "compute.gpu_count": count}
+    if key == "training.weight_sync.targets" and value in (["policy"], ["vllm", "policy"], ["policy", "vllm"]):
+        return {key: ["vllm"]}
+    return VALUE_SPELLINGS.get(key, {}).get(value) if isinstance(value, str) else None
+
+
+def tidy(key: str, value: Any) -> Any:
+    """Case, outer spaces and trailing slashes that mean nothing."""
+    if isinstance(value, str) and key in ("algorithm.type", "algorithm.method", "algorithm.variety"):
+        return value.strip().lower()
+    if isinstance(value, str) and key.endswith(("_url", ".url")) and key in all_keys():
+        return value.strip().rstrip("/")
+    return value

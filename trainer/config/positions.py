@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trainer.config.toml_values import split_key
 
 Path = tuple[str | int, ...]  # int: index into an array
 
-_SPACE = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
+SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _BLANKS = re.compile(r"[ \t]*")
 _KEY_PART = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z0-9_-]+')
 _STRING = re.compile(
@@ -36,14 +36,35 @@ class Mark:
     value_end: int | None = None
 
 
+@dataclass(slots=True)
+class Block:
+    """A header and the pairs below it. The first block of a document has no header and an empty path.
+
+    Attributes:
+        names: offsets of the header's key, without the brackets.
+        start, end: offsets of the header, with the brackets.
+        pairs: full paths, in the order of the text; what stands inside of inline tables is not among them.
+    """
+
+    path: Path
+    names: tuple[int, int] = (0, 0)
+    start: int = 0
+    end: int = 0
+    pairs: list[Path] = field(default_factory=list)
+
+
 class Positions:
-    """Marks by path, and offsets as line and column (both from 1, columns in characters)."""
+    """Marks by path, and offsets as line and column (both from 1, columns in characters).
+
+    Offsets are those of the given text; its line ends may be "\\n", "\\r\\n", or both.
+    """
 
     def __init__(self, text: str):
-        self.text = text.replace("\r\n", "\n")
+        self.text = text
         self.marks: dict[Path, Mark] = {}
+        self.blocks: list[Block] = [Block(())]
         self._lines = [0] + [match.end() for match in re.finditer("\n", self.text)]
-        _Scanner(self.text, self.marks).document()
+        _Scanner(self.text, self.marks, self.blocks).document()
 
     def line_column(self, offset: int) -> tuple[int, int]:
         line = bisect_right(self._lines, offset)
@@ -62,28 +83,30 @@ class Positions:
 
 
 class _Scanner:
-    def __init__(self, text: str, marks: dict[Path, Mark]):
+    def __init__(self, text: str, marks: dict[Path, Mark], blocks: list[Block]):
         self.text = text
         self.marks = marks
+        self.blocks = blocks
         self.at = 0
         self._array_length: dict[Path, int] = {}  # of [[arrays]] of tables
 
     def document(self) -> None:
-        table: Path = ()
-        self._skip(_SPACE)
+        self._skip(SPACE)
         while self.at < len(self.text):
             if self.text[self.at] == "[":
-                table = self._header()
+                self.blocks.append(self._header())
             else:
-                self._pair(table)
-            self._skip(_SPACE)
+                self.blocks[-1].pairs.append(self._pair(self.blocks[-1].path))
+            self._skip(SPACE)
 
-    def _header(self) -> Path:
+    def _header(self) -> Block:
+        opening = self.at
         is_array = self.text.startswith("[[", self.at)
         self.at += 2 if is_array else 1
         self._skip(_BLANKS)
         start = self.at
         names = self._key()
+        end = self.at
         self._skip(_BLANKS)
         self.at += 2 if is_array else 1
         path: Path = ()
@@ -99,10 +122,10 @@ class _Scanner:
             self._array_length[path] = index + 1
             path = (*path, index)
             self.marks.setdefault(path, Mark(start))
-        return path
+        return Block(path, (start, end), opening, self.at)
 
-    def _pair(self, table: Path) -> None:
-        """`key = value`, the scanner standing on the key."""
+    def _pair(self, table: Path) -> Path:
+        """`key = value`, the scanner standing on the key; returns its full path."""
         start = self.at
         names = self._key()
         for count in range(1, len(names)):
@@ -114,6 +137,7 @@ class _Scanner:
         value = self.at
         self._value(path)
         self.marks[path] = Mark(start, value, self.at)
+        return path
 
     def _key(self) -> tuple[str, ...]:
         start = self.at
@@ -143,7 +167,7 @@ class _Scanner:
         self.at += 1
         index = 0
         while True:
-            self._skip(_SPACE)
+            self._skip(SPACE)
             if self.text[self.at] == "]":
                 self.at += 1
                 return
@@ -158,7 +182,7 @@ class _Scanner:
     def _inline_table(self, path: Path) -> None:
         self.at += 1
         while True:
-            self._skip(_SPACE)
+            self._skip(SPACE)
             if self.text[self.at] == "}":
                 self.at += 1
                 return

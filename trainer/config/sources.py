@@ -1,7 +1,7 @@
 """Where values come from: file, environment, `overrides=`, `--set`. Each becomes a list of `Given`."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from trainer.config.errors import Place, Problem
@@ -13,6 +13,8 @@ from trainer.config.toml_values import format_key, parse_value, split_key
 Source = Literal["file", "env", "override", "set"]
 ENV_PREFIX = "RLTUI__"
 CHECKPOINT_PREFIXES = ("ft:", "fft:", "qft:", "rl:")
+
+LOADER_KEYS = ("env_file_path",)  # read by the loader itself; no values of a run
 
 _OLD_LEAVES = frozenset(move.old for move in MOVES)
 _OPEN = frozenset([*OPEN_SECTIONS, *(key[:-2] for key in NO_EFFECT if key.endswith(".*"))])
@@ -52,10 +54,11 @@ def from_json(data: Mapping[str, Any], name: str) -> list[Given]:
 
 def from_environment(environ: Mapping[str, str]) -> tuple[list[Given], list[Problem]]:
     """`TASK_APP_URL` and `RLTUI__SECTION__KEY`; the second is the more exact of two that say the same."""
-    given, problems = [], []
+    given: dict[str, Given] = {}
+    problems = []
     if url := environ.get("TASK_APP_URL", "").strip():
         place = Place("env TASK_APP_URL")
-        given.append(Given("services.task_url", url, "env", place, place))
+        given["services.task_url"] = Given("services.task_url", url, "env", place, place)
     for name in sorted(environ):
         if not name.startswith(ENV_PREFIX):
             continue
@@ -66,9 +69,9 @@ def from_environment(environ: Mapping[str, str]) -> tuple[list[Given], list[Prob
         except ValueError as error:
             problems.append(Problem(place, key, str(error), fix="write the value as TOML does", code="syntax"))
             continue
-        given = [item for item in given if item.key != key]
-        given += [Given(inner, item, "env", place, place) for _, inner, item in values]
-    return given, problems
+        for _, inner, item in values:
+            _add(given, Given(inner, item, "env", place, place))
+    return list(given.values()), problems
 
 
 def from_overrides(overrides: Mapping[str, Any]) -> list[Given]:
@@ -77,7 +80,7 @@ def from_overrides(overrides: Mapping[str, Any]) -> list[Given]:
 
     def add(key: str, value: Any, name: str) -> None:
         place = Place(f"override {name}")
-        given[key] = Given(key, value, "override", place, place)
+        _add(given, Given(key, value, "override", place, place))
 
     for name, value in overrides.items():
         if name == "backend":  # the address of the job API, no part of the config
@@ -105,11 +108,28 @@ def from_sets(sets: Sequence[str]) -> tuple[list[Given], list[Problem]]:
             if not equals:
                 raise ValueError("no `=` in it")
             for _, inner, item in flatten(_nest(split_key(name.strip()), parse_value(value))):
-                given[inner] = Given(inner, item, "set", place, place)
+                _add(given, Given(inner, item, "set", place, place))
         except ValueError as error:
             fix = "--set training.group_size=4"
             problems.append(Problem(place, "", str(error), allowed="KEY=VALUE", fix=fix, code="syntax"))
     return list(given.values()), problems
+
+
+def deep_merge(low: Any, high: Any) -> Any:
+    """Tables merge key by key, `high` winning; anything else is replaced."""
+    if not (isinstance(low, Mapping) and isinstance(high, Mapping)):
+        return high
+    merged = dict(low)
+    for name, value in high.items():
+        merged[name] = deep_merge(merged[name], value) if name in merged else value
+    return merged
+
+
+def _add(given: dict[str, Given], item: Given) -> None:
+    """Of two values of one source for one key the later counts; tables merge."""
+    if item.key in given:
+        item = replace(item, value=deep_merge(given[item.key].value, item.value))
+    given[item.key] = item
 
 
 def flatten(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Any]]:

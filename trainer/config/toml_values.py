@@ -8,7 +8,10 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
+TOO_MANY_DIGITS = "a number with too many digits"
+
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE_DOTTED = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
 
 
@@ -25,6 +28,8 @@ def format_value(value: Any) -> str:
         return f"[{', '.join(format_value(item) for item in value)}]"
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         return value.isoformat()
+    if isinstance(value, int) and value.bit_length() > 10_000:  # Python refuses to write it in decimal
+        return hex(value)
     return "none" if value is None else str(value)
 
 
@@ -45,6 +50,8 @@ def parse_value(text: str) -> Any:
         if text[:1] in "\"'[{":
             raise ValueError(f"not a TOML value: {str(error).partition(' (at ')[0]}") from None
         return text
+    except ValueError:
+        raise ValueError(TOO_MANY_DIGITS) from None
     value = document["value"]
     if len(document) > 1 or isinstance(value, datetime.date | datetime.time):
         return text
@@ -57,6 +64,8 @@ def split_key(text: str) -> tuple[str, ...]:
     Raises:
         ValueError: text that is no TOML key.
     """
+    if _BARE_DOTTED.fullmatch(text):
+        return tuple(text.split("."))
     try:
         node: Any = tomllib.loads(f"{text} = 0")
     except tomllib.TOMLDecodeError:

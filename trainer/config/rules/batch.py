@@ -1,16 +1,20 @@
 """Batch arithmetic, lag and evaluation (CONFIG section 3)."""
 
+from collections import Counter
 from collections.abc import Iterator
-from math import gcd
+from math import gcd, isqrt
 
 from trainer.config.derive import arithmetic
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts
 
+MOST_TRIED = 100_000  # divisors; exact for iterations of up to 10^10 episodes
+
 
 def nearest_divisors(number: int, near: int, at_least: int) -> list[int]:
     """The divisors of `number` around `near`, below and above, none below `at_least`."""
-    divisors = [d for d in range(at_least, number + 1) if number % d == 0]
+    small = [d for d in range(1, min(isqrt(number), MOST_TRIED) + 1) if number % d == 0]
+    divisors = sorted({d for s in small for d in (s, number // s) if d >= at_least})
     below = [d for d in divisors if d <= near][-1:]
     above = [d for d in divisors if d > near][:1]
     return below + above
@@ -100,9 +104,16 @@ def anchor(facts: Facts) -> Iterator[Problem]:
             f"{numbers['E']} episodes / update size {numbers['U']} = 1 update per iteration; "
             "then the ratio is 1 and the clip idle",
             allowed="proximal with >= 2 updates per iteration, or behavior",
-            fix=f'anchor = "behavior"        or   --set training.batch_size={max(1, numbers["E"] // 2)}',
+            fix='anchor = "behavior"' + _smaller_updates(facts, numbers["E"]),
             code="anchor",
         )
+
+
+def _smaller_updates(facts: Facts, episodes: int) -> str:
+    """A batch size with which an iteration has two updates, if any has."""
+    minibatches = arithmetic(facts)["U"] // facts["training.batch_size"]
+    size = -(-episodes // 2) // minibatches
+    return f"        or   --set training.batch_size={size}" if size >= 1 else ""
 
 
 def warmup(facts: Facts) -> Iterator[Problem]:
@@ -117,16 +128,41 @@ def warmup(facts: Facts) -> Iterator[Problem]:
         )
 
 
-def seed_count(facts: Facts) -> Iterator[Problem]:
+def seeds(facts: Facts) -> Iterator[Problem]:
+    """Training seeds wrap after seed_count, and those held out for evaluation are skipped."""
     count, groups = facts["data.seed_count"], arithmetic(facts)["groups"]
-    if count is not None and count < groups:
+    if count is None:
+        return
+    start = facts["data.seed_start"]
+    skipped = 0
+    if facts.evaluates:
+        skipped = len({seed for seed in facts["evaluation.seeds"] if start <= seed < start + count})
+    if count - skipped < groups:
+        held = f"; {skipped} of the {count} seeds from {start} are held out for evaluation" if skipped else ""
+        enough = _enough_seeds(facts, start, groups)
         yield facts.problem(
             "data.seed_count",
-            f"an iteration has {groups} groups, each with a seed of its own",
-            allowed=f"an integer >= {groups}",
-            fix=f"seed_count = {groups}",
+            f"an iteration has {groups} groups, each with a seed of its own{held}",
+            allowed=f"an integer >= {enough}",
+            fix=f"seed_count = {enough}",
             code="seed_count",
         )
+
+
+def _enough_seeds(facts: Facts, start: int, groups: int) -> int:
+    held_out = sorted(set(facts["evaluation.seeds"])) if facts.evaluates else []
+    count = groups
+    for seed in held_out:
+        if start <= seed < start + count:
+            count += 1
+    return count
+
+
+def dead_groups(facts: Facts) -> Iterator[Problem]:
+    most, groups = facts["rollout.max_refill_groups"], arithmetic(facts)["groups"]
+    if most > groups:
+        why = f"an iteration has {groups} groups, so at most {groups} are ever replaced"
+        yield facts.note("rollout.max_refill_groups", why, fix=f"max_refill_groups = {groups}", code="refill")
 
 
 def evaluation(facts: Facts) -> Iterator[Problem]:
@@ -134,7 +170,7 @@ def evaluation(facts: Facts) -> Iterator[Problem]:
         return
     seeds = facts["evaluation.seeds"]
     if len(set(seeds)) < len(seeds):
-        twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+        twice = sorted(seed for seed, count in Counter(seeds).items() if count > 1)
         why = f"seeds given more than once count more than once: {', '.join(map(str, twice[:8]))}"
         yield facts.warning("evaluation.seeds", why, fix="delete the duplicates", code="duplicate_seeds")
     episodes = facts["evaluation.instances"]
@@ -143,9 +179,21 @@ def evaluation(facts: Facts) -> Iterator[Problem]:
             "evaluation.instances",
             f"{episodes} greedy episodes over {len(seeds)} seeds = {episodes / len(seeds):.3g} of each seed; "
             "greedy episodes of one seed repeat themselves unless the environment is random",
-            fix=f"instances = {len(seeds)}, more seeds, or evaluation.temperature > 0",
+            fix=f"instances = {len(seeds)}        or   --set evaluation.temperature=0.7, or more seeds",
             code="evaluation_repeats",
         )
+    every, total = facts["evaluation.every_n_iters"], arithmetic(facts)["iterations"]
+    if every > total:
+        yield facts.note(
+            "evaluation.every_n_iters",
+            f"the run has {total} iterations in total, so it evaluates at the first and after the last only",
+            fix="every_n_iters = 0",
+            code="evaluation_rare",
+        )
+    most, cap = facts["rollout.max_concurrent_rollouts"], "evaluation.max_concurrent_rollouts"
+    if facts.given(cap) and facts[cap] > most:
+        why = f"rollout.max_concurrent_rollouts = {most} counts evaluation episodes, too"
+        yield facts.note(cap, why, fix=f"max_concurrent_rollouts = {most}", code="concurrency")
 
 
-RULES = (group_size, batch_size, max_turns, max_lag, anchor, warmup, seed_count, evaluation)
+RULES = (group_size, batch_size, max_turns, max_lag, anchor, warmup, seeds, dead_groups, evaluation)

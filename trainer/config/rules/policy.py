@@ -57,51 +57,8 @@ def start_weights(facts: Facts) -> Iterator[Problem]:
             "policy.source",
             f"policy.model_name is given too, at {facts.place('policy.model_name')}; a run starts from one",
             allowed="exactly one of policy.model_name and policy.source",
-            fix="delete one of the two lines",
+            fix="delete this line",
             code="start_weights",
-        )
-
-
-def context_limit(facts: Facts) -> Iterator[Problem]:
-    limit, answer = facts["vllm.max_model_len"], facts["policy.max_tokens"]
-    if limit is None:
-        return
-    if facts.model_limit is not None and limit > facts.model_limit:
-        yield facts.problem(
-            "vllm.max_model_len",
-            f"the model's own limit is {facts.model_limit} tokens",
-            allowed=f"an integer <= {facts.model_limit}",
-            fix=f"max_model_len = {facts.model_limit}",
-            code="context_limit",
-        )
-    if limit <= answer:
-        key = "vllm.max_model_len" if facts.given("vllm.max_model_len") else "policy.max_tokens"
-        yield facts.problem(
-            key,
-            f"vllm.max_model_len {limit} leaves no room for a prompt beside policy.max_tokens {answer}",
-            allowed=f"vllm.max_model_len > {answer}, or policy.max_tokens < {limit}",
-            fix=f"max_model_len = {2 * answer}        or   --set policy.max_tokens={max(1, limit // 2)}"
-            if key == "vllm.max_model_len"
-            else f"max_tokens = {max(1, limit // 2)}",
-            code="context_limit",
-        )
-    sequence = facts["training.max_seq_len"]
-    if sequence is not None and sequence > limit:
-        yield facts.problem(
-            "training.max_seq_len",
-            f"no sequence is longer than vllm.max_model_len {limit}",
-            allowed=f"an integer <= {limit}",
-            fix=f"max_seq_len = {limit}",
-            code="context_limit",
-        )
-    tokens = facts["training.micro_batch_tokens"]
-    if tokens is not None and sequence is not None and tokens < sequence:
-        yield facts.problem(
-            "training.micro_batch_tokens",
-            f"one sequence may have {sequence} tokens (training.max_seq_len) and is never cut",
-            allowed=f"an integer >= {sequence}",
-            fix=f"micro_batch_tokens = {sequence}",
-            code="context_limit",
         )
 
 
@@ -135,7 +92,7 @@ def clip_range(facts: Facts) -> Iterator[Problem]:
                 key,
                 "under the behavior anchor this is inside the noise between engine and learner: at 0.02 "
                 "noise alone clips 0.21 of 5-token and 0.055 of 20-token sequences in bf16 on a CPU",
-                fix="clip_eps 0.02 on a GPU, 0.1 in bf16 on a CPU",
+                fix=f"{key.rpartition('.')[2]} = {0.1 if facts.device == 'cpu' else 0.02}",
                 code="clip_range",
             )
 
@@ -171,16 +128,37 @@ def dropout(facts: Facts) -> Iterator[Problem]:
 
 
 def sampling(facts: Facts) -> Iterator[Problem]:
-    if facts["policy.top_p"] < 1:
-        yield facts.warning(
-            "policy.top_p",
-            "evaluation only: training rollouts always use 1.0, a cut distribution biases every ratio",
-            fix="top_p = 1.0",
-            code="sampling",
-        )
+    cuts = {"top_p": 1.0, "top_k": None, "repetition_penalty": 1.0}
+    greedy = not facts.evaluates or facts["evaluation.temperature"] == 0
+    for name, off in cuts.items():
+        value = facts[f"policy.{name}"]
+        if value in (off, -1):
+            continue
+        why = "evaluation only: training always samples the plain distribution, a cut one biases every ratio"
+        if greedy:
+            why += "; here it has no effect at all, because evaluation is "
+            why += "greedy (evaluation.temperature 0)" if facts.evaluates else "off"
+        fix = "delete this line" if off is None else f"{name} = {off}"
+        yield facts.warning(f"policy.{name}", why, fix=fix, code="sampling")
     if facts["policy.inference_url"] is not None:
         why = "used by `rltui smoke` only: weights cannot be synced to a server that the run does not own"
         yield facts.note("policy.inference_url", why, fix="for training see inference.url", code="sampling")
+
+
+def request(facts: Facts) -> Iterator[Problem]:
+    """What rollout.policy_config says of fields that are not its own."""
+    given = facts["rollout.policy_config"]
+    owned = [name for name in ("inference_url", "inference_base_url", "trace_correlation_id") if name in given]
+    if owned:
+        why = f"no effect of {', '.join(owned)} in it: each rollout is sent its own"
+        yield facts.note("rollout.policy_config", why, fix="delete them from the table", code="policy_config")
+    told, own = given.get("temperature"), facts["policy.temperature"]
+    if told is not None and told != own:
+        why = (
+            f"the task app is told temperature = {told!r} and samples with it: policy.temperature = {own} has no effect"
+        )
+        fix = f"--set policy.temperature={told!r}, and delete it from the table"
+        yield facts.note("rollout.policy_config", why, fix=fix, code="policy_config")
 
 
 def weight_sync(facts: Facts) -> Iterator[Problem]:
@@ -208,12 +186,12 @@ RULES = (
     algorithm_pair,
     per_turn_credit,
     start_weights,
-    context_limit,
     dr_grpo,
     clip_range,
     kl_reference,
     learning_rate,
     dropout,
     sampling,
+    request,
     weight_sync,
 )

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trainer.config.schema.around import (
     CheckpointConfig,
     InferenceConfig,
@@ -13,7 +11,7 @@ from trainer.config.schema.around import (
     RewardBlend,
     SmokeConfig,
 )
-from trainer.config.schema.base import REQUIRED, OpenSection, Scalar, Section, key
+from trainer.config.schema.base import REQUIRED, OpenSection, Scalar, Section, key, section
 from trainer.config.schema.learn import LoraConfig, RewardsConfig, TrainingConfig, WeightSyncConfig
 from trainer.config.schema.play import DataConfig, EvaluationConfig, RolloutConfig
 from trainer.config.schema.setup import (
@@ -30,22 +28,28 @@ from trainer.config.schema.setup import (
 class RunConfig(Section):
     """A whole run. `evaluation` is None where the file has no such section: then nothing is evaluated."""
 
-    type: Literal["rl"] = key("rl", help="the job kind")
+    type: Literal["rl"] = key("rl", origin="seen", help="The kind of job, stored as job_type. There is no other.")
     algorithm: AlgorithmConfig
     services: ServicesConfig
-    compute: ComputeConfig = Field(default_factory=ComputeConfig)
-    vllm: VllmConfig = Field(default_factory=VllmConfig)
+    compute: ComputeConfig = section(ComputeConfig)
+    vllm: VllmConfig = section(VllmConfig)
     policy: PolicyConfig
     rollout: RolloutConfig
-    data: DataConfig = Field(default_factory=DataConfig)
+    data: DataConfig = section(DataConfig)
     evaluation: EvaluationConfig | None = None
     training: TrainingConfig
-    judge: JudgeConfig = Field(default_factory=JudgeConfig)
-    tags: dict[str, Scalar | list[Scalar]] = key({}, help="stored with the job, shown and filterable")
-    smoke: SmokeConfig = Field(default_factory=SmokeConfig)
-    checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
-    inference: InferenceConfig = Field(default_factory=InferenceConfig)
-    logging: LoggingConfig = Field(default_factory=LoggingConfig)
+    judge: JudgeConfig = section(JudgeConfig)
+    tags: dict[str, Scalar | list[Scalar]] = key(
+        {},
+        origin="ref",
+        help="Names and values of your own, stored with the job, shown and filterable, and sent to trackers.",
+        allowed="a table of strings, numbers, booleans, or lists of these",
+        example={"team": "mine"},
+    )
+    smoke: SmokeConfig = section(SmokeConfig)
+    checkpoint: CheckpointConfig = section(CheckpointConfig)
+    inference: InferenceConfig = section(InferenceConfig)
+    logging: LoggingConfig = section(LoggingConfig)
 
 
 __all__ = [

@@ -12,92 +12,370 @@ from trainer.config.schema.base import (
     Positive,
     PositiveFloat,
     Section,
+    TaskUrl,
     Url,
     key,
+    section,
 )
+
+WITH_JUDGE = {"judge.enabled": (True,)}
+WITH_LLM = {"judge.type": ("llm",)}
+WITH_OWN_APP = "the app that is served first, see task_app_name"
 
 
 class RewardBlend(Section):
+    """Weights of an episode's three rewards."""
+
     env: NonNegativeFloat = 0.0
     event: NonNegativeFloat = 0.0
     outcome: NonNegativeFloat = 0.0
 
 
 class JudgeOptionsConfig(Section):
-    event: bool = key(False, help="judge each turn")
-    outcome: bool = key(True, help="judge the whole episode")
-    provider: Name = key("openai", help="which API: openai, anthropic, groq, gemini; any name with base_url")
-    model: Name | None = key(help="judge model", derived="the provider's default")
-    base_url: Url | None = key(help="any OpenAI-compatible server")
-    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = key(
-        help="name of the variable that holds the key", derived="by provider", example="OPENAI_API_KEY"
+    """What is judged, by whom, and against which rubric."""
+
+    event: bool = key(
+        False,
+        origin="ref",
+        group="what is judged",
+        help="Judges each turn.",
+        checks="event or outcome is true",
     )
-    rubric_id: Name | None = key(help="rubric: looked up in rubrics/, then in the task app, then in the service")
-    rubric_overrides: dict[str, Any] = key({}, help="event and outcome parts that replace the rubric's")
-    tracks: list[str] | None = key(help="keep criteria whose id starts with `track.`", derived="all")
-    weights: dict[str, NonNegativeFloat] = key({}, help="weights of tracks; not given: equal")
-    max_concurrency: Positive = key(10, help="judge calls in flight", unit="calls")
-    metadata: dict[str, Any] = key({}, help="sent to a judge service; no effect with a provider")
+    outcome: bool = key(
+        True,
+        origin="ref",
+        group="what is judged",
+        help="Judges the whole episode.",
+        checks="event or outcome is true",
+    )
+    provider: Name = key(
+        "openai",
+        origin="ref",
+        group="who judges",
+        help="Which API is called. It is passed on unchanged to a judge service.",
+        allowed="openai, anthropic, groq, gemini; any name with base_url",
+        visible_when=WITH_LLM,
+    )
+    model: Name | None = key(
+        origin="ref",
+        group="who judges",
+        help="The judge model. The resolved name is printed and stored.",
+        derived="the provider's default",
+        checks="required with base_url",
+        visible_when=WITH_LLM,
+        example="gpt-5-nano",
+    )
+    base_url: Url | None = key(
+        group="who judges",
+        help="Address of any OpenAI-compatible server, used instead of the provider's.",
+        why="judges can run locally",
+        allowed="an http(s) URL",
+        visible_when=WITH_LLM,
+        example="http://127.0.0.1:8000/v1",
+    )
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = key(
+        group="who judges",
+        help="The name of the environment variable that holds the key; never the key.",
+        why="rubric.api_key_env needs a home",
+        derived="by provider",
+        allowed="the name of an environment variable",
+        checks="the variable is set, unless the host is this machine",
+        visible_when=WITH_LLM,
+        example="OPENAI_API_KEY",
+    )
+    rubric_id: Name | None = key(
+        origin="ref",
+        group="rubric",
+        help="A rubric by its id: looked up in the project's rubrics/ folder, then among the task app's, then passed "
+        "to the judge service.",
+        checks="not found is an error that lists the ids",
+        example="my-rubric",
+    )
+    rubric_overrides: dict[str, Any] = key(
+        {},
+        origin="ref",
+        group="rubric",
+        help="Parts named event and outcome, each with goal_text, aggregation and criteria[{id, weight, scale, "
+        "description}]. They replace the same part of the rubric.",
+        checks="aggregation is weighted_sum or sum; weights >= 0",
+    )
+    tracks: list[str] | None = key(
+        origin="ref",
+        group="rubric",
+        help="Keeps the criteria whose id starts with `track.`",
+        derived="all",
+        checks="a track without a criterion is a warning; none with one is an error",
+    )
+    weights: dict[str, NonNegativeFloat] = key(
+        {},
+        origin="ref",
+        group="rubric",
+        help="Weights of the tracks: score = sum of weight x track score / sum of weights, over the tracks that have "
+        "criteria. Left out: equal.",
+        allowed="a table of numbers >= 0",
+        checks="not all 0",
+    )
+    max_concurrency: Positive = key(10, origin="ref", group="who judges", help="Judge calls in flight.", unit="calls")
+    metadata: dict[str, Any] = key(
+        {}, origin="sdk", group="rubric", help="Sent to a judge service. No effect with a provider."
+    )
 
 
 class JudgeConfig(Section):
-    type: Literal["llm", "rule"] = key("llm", help="llm: a model grades; rule: criteria are checked by code")
-    timeout_s: PositiveFloat = key(30.0, help="limit of one judge call", unit="s")
-    enabled: bool = key(False, help="master switch")
-    reward_blend: RewardBlend | None = key(
-        help="weights of env, event and outcome; not normalised; a key left out of a given table is 0",
-        derived="env 0.5 and outcome 0.5, or event 0.5 with outcome judging off",
+    """A judge scores episodes beside the environment. [verifier] is a later name of the same section.
+
+    A judgement that fails after 2 retries excludes its episode and is counted; it is never a score of 0.
+    """
+
+    type: Literal["llm", "rule"] = key(
+        "llm",
+        origin="ref",
+        help="llm: a model grades against a rubric. rule: criteria are checked by code, without any model call.",
+        checks="openai, groq, gemini, anthropic mean llm and that provider; synth means llm through judge_url; none "
+        "means enabled = false",
+        visible_when=WITH_JUDGE,
     )
-    event_aggregation: Literal["mean", "sum"] = key("mean", help="how turn scores become one number")
-    options: JudgeOptionsConfig = Field(default_factory=JudgeOptionsConfig)
+    # A float although the SDK's reference says int: judge.options.timeout_s, a float there, is migrated to it.
+    timeout_s: PositiveFloat = key(
+        30.0,
+        origin="ref",
+        help="Limit of one judge call, for each attempt.",
+        unit="s",
+        visible_when=WITH_JUDGE,
+    )
+    enabled: bool = key(
+        False,
+        origin="ref",
+        help="The master switch of the judge.",
+        checks="[judge.options] while it is false is a warning: configured but off",
+    )
+    reward_blend: RewardBlend | None = key(
+        origin="ref",
+        help="Weights of the environment's reward (env), the mean score of the turns (event) and the score of the "
+        "episode (outcome). They are not normalised; a key left out of a given table is 0.",
+        derived="env 0.5 and outcome 0.5; event 0.5 instead with outcome judging off",
+        allowed="a table with env, event and outcome, numbers >= 0",
+        checks="not all 0; no weight for a kind of judging that is off",
+        visible_when=WITH_JUDGE,
+        example={"env": 0.5, "outcome": 0.5},
+    )
+    event_aggregation: Literal["mean", "sum"] = key(
+        "mean",
+        help="How the scores of turns become one number. A sum grows with the length of an episode.",
+        why="public sources sum them",
+        visible_when=WITH_JUDGE,
+    )
+    options: JudgeOptionsConfig = section(JudgeOptionsConfig, visible_when=WITH_JUDGE)
 
 
 class SmokeConfig(Section):
-    """Read by `rltui smoke` only."""
+    """Read by `rltui smoke` only: stored with the job, ignored by training. CLI options win."""
 
-    task_url: str | None = key(help="app under test", derived="services.task_url")
-    env_name: str | None = key(help="request env name", derived="rollout.env_name")
-    policy_name: str | None = key(help="request policy name", derived="rollout.policy_name")
-    max_steps: Positive = key(10, help="turns of one test episode", unit="turns")
-    policy: Annotated[str, Field(pattern=r"^(mock|scripted|self|human|gpt-5-nano|openai|groq|https?://[^\s/]+.*)$")] = (
-        key("mock", help="who answers: mock, scripted, self, human, gpt-5-nano, openai, groq, or a URL")
+    task_url: TaskUrl | None = key(
+        origin="ref",
+        group="what is tested",
+        help="The app under test.",
+        derived="services.task_url",
+        allowed="an http(s) URL, builtin:NAME, or the path of a .py file",
     )
-    model: Name | None = key(help="model name sent to the provider", derived="by smoke.policy")
-    mock_backend: Literal["synthetic", "openai"] = key("synthetic", help="what stands behind mock")
-    mock_port: Port = key(0, help="port of the mock server; 0 is a free one")
-    return_trace: bool = key(False, help="asks for a full trace and prints its summary")
-    use_mock: bool = key(False, help="forces mock whatever smoke.policy says")
-    task_app_name: Name | None = key(help="app to serve first: a file or a registered name")
-    task_app_port: Annotated[int, Field(ge=1024, le=65535)] = key(8765, help="its port")
-    task_app_env_file: Name | None = key(help="variables for the served app")
-    task_app_force: bool = key(False, help="replace an app that we started on that port")
-    sqld_auto_start: bool = key(False, help="store traces of the smoke run in SQLite; no server is started")
-    sqld_db_path: Name = key("./traces/local.db", help="that SQLite file")
-    sqld_hrana_port: Port = key(8080, help="no effect: SQLite needs no port")
-    sqld_http_port: Port = key(8081, help="no effect: SQLite needs no port")
+    env_name: str | None = key(
+        origin="ref",
+        group="what is tested",
+        help="env.env_name of the requests.",
+        derived="rollout.env_name, else by task info",
+    )
+    policy_name: str | None = key(
+        origin="ref",
+        group="what is tested",
+        help="policy.policy_name of the requests.",
+        derived='rollout.policy_name, else "react"',
+    )
+    max_steps: Positive = key(10, origin="ref", group="what is tested", help="Turns of one test episode.", unit="turns")
+    policy: Annotated[str, Field(pattern=r"^(mock|scripted|self|human|gpt-5-nano|openai|groq|https?://[^\s/]+.*)$")] = (
+        key(
+            "mock",
+            origin="ref",
+            group="who answers",
+            help="Who answers the model calls. mock: random valid arguments for the request's own tools; scripted; "
+            "self: the run's own model; human: you; gpt-5-nano, openai or groq; or an OpenAI-compatible endpoint.",
+            allowed="mock, scripted, self, human, gpt-5-nano, openai, groq, or an http(s) URL",
+            checks="a missing API key is an error, not a silent mock",
+        )
+    )
+    model: Name | None = key(
+        origin="ref",
+        group="who answers",
+        help="Model name that is sent to the provider.",
+        derived="by smoke.policy; policy.model_name for self",
+    )
+    mock_backend: Literal["synthetic", "openai"] = key(
+        "synthetic",
+        origin="ref",
+        group="who answers",
+        help="What stands behind mock: our random answers, different for each member of a group, or a proxy to OpenAI.",
+        visible_when={"smoke.policy": ("mock",)},
+    )
+    mock_port: Port = key(
+        0,
+        origin="ref",
+        group="who answers",
+        help="Port of the mock server; 0 is a free one.",
+        visible_when={"smoke.policy": ("mock",)},
+    )
+    return_trace: bool = key(
+        False, origin="ref", group="what is tested", help="Asks for a full trace and prints its summary."
+    )
+    use_mock: bool = key(False, origin="ref", group="who answers", help="true forces mock, whatever smoke.policy says.")
+    task_app_name: Name | None = key(
+        origin="ref",
+        group="serving the app",
+        help="An app to serve first: the path of a file, or a registered name.",
+        checks="not found is an error that lists the known names",
+    )
+    task_app_port: Annotated[int, Field(ge=1024, le=65535)] = key(
+        8765, origin="ref", group="serving the app", help=f"Port of {WITH_OWN_APP}. It sets task_url."
+    )
+    task_app_env_file: Name | None = key(
+        origin="ref",
+        group="serving the app",
+        help=f"A file of variables for {WITH_OWN_APP}. Their values are never printed.",
+        checks="the file exists",
+        example=".env",
+    )
+    task_app_force: bool = key(
+        False,
+        origin="ref",
+        group="serving the app",
+        help="Replaces an app that we started on that port. A process of someone else is never ended: the error "
+        "names it.",
+    )
+    sqld_auto_start: bool = key(
+        False,
+        origin="ref",
+        group="traces",
+        help="true stores the traces of a smoke run in SQLite, at sqld_db_path. No server is started.",
+    )
+    sqld_db_path: Name = key(
+        "./traces/local.db", origin="ref", group="traces", help="That SQLite file, made on demand.", checks="writable"
+    )
+    sqld_hrana_port: Port = key(
+        8080, origin="ref", group="traces", help="No effect: SQLite needs no port. Noted if changed."
+    )
+    sqld_http_port: Port = key(
+        8081, origin="ref", group="traces", help="No effect: SQLite needs no port. Noted if changed."
+    )
 
 
 class CheckpointConfig(Section):
+    """What is saved, how often, and what is kept."""
+
     every_n_iters: NonNegative = key(
-        10, help="a checkpoint every n iterations, and at the end; 0: end only", unit="iterations", live=True
+        10,
+        help="A checkpoint after every n iterations, at the end, and on stop; 0: only at the end and on stop. Its "
+        "name, step_N, counts updates.",
+        why="a run must be resumable",
+        unit="iterations",
+        live=True,
     )
-    keep_last: Positive = key(3, help="older checkpoints are removed, except the best", resume=True)
-    keep_best: NonNegative = key(1, help="how many of the best by evaluation reward are kept", resume=True)
-    dir: Name | None = key(help="where checkpoints go", derived="the run folder's checkpoints/")
+    keep_last: Positive = key(
+        3,
+        help="How many of the newest stay. Older ones are removed, except the best.",
+        why="disks fill",
+        unit="checkpoints",
+        resume=True,
+    )
+    keep_best: NonNegative = key(
+        1,
+        help="How many of the best by evaluation reward stay.",
+        why="the last is often not the best",
+        unit="checkpoints",
+        resume=True,
+    )
+    dir: Name | None = key(
+        help="Where checkpoints go.",
+        why="scratch disks",
+        derived="checkpoints/ in the run folder",
+        checks="writable",
+    )
 
 
 class InferenceConfig(Section):
-    engine: Literal["auto", "vllm", "local"] = key("auto", help="auto: vLLM with CUDA, else the local engine")
-    url: Url | None = key(help="use a running vLLM server instead of starting one")
-    gateway_host: Name = key("127.0.0.1", help="bind address of the gateway")
-    gateway_port: Port = key(0, help="its port; 0 is a free one")
-    public_url: Url | None = key(help="base that task apps call", derived="the gateway's address")
-    tunnel: Literal["none", "quick"] = key("none", help="quick: the gateway gets a public address")
-    startup_timeout_s: PositiveFloat = key(600.0, help="wait for the engine", unit="s")
+    """The engine that generates, and the gateway through which task apps call it."""
+
+    engine: Literal["auto", "vllm", "local"] = key(
+        "auto",
+        group="engine",
+        help="auto: vLLM with CUDA, else the local engine. On a CPU vLLM is taken by vllm only.",
+        why="CPU runs and tests",
+        checks="vllm without the package is an error; auto with CUDA and no vLLM is local, with a warning",
+    )
+    url: Url | None = key(
+        group="engine",
+        help="Uses a vLLM server that runs already, instead of starting one.",
+        why="servers can be shared",
+        allowed="an http(s) URL",
+        checks="it answers the calls that update weights, unless weight_sync.enable is false",
+    )
+    gateway_host: Name = key(
+        "127.0.0.1", group="gateway", help="Address that the gateway binds to.", why="task apps on other hosts"
+    )
+    gateway_port: Port = key(
+        0, group="gateway", help="Port of the gateway; 0 is a free one.", why="firewalls and tunnels"
+    )
+    public_url: Url | None = key(
+        group="gateway",
+        help="The base of the inference_url that task apps are told.",
+        why="task apps behind a tunnel or on another host",
+        derived="the gateway's own address",
+        allowed="an http(s) URL",
+        checks="a task app on another host needs this, a tunnel, or a gateway_host that it can reach",
+    )
+    tunnel: Literal["none", "quick"] = key(
+        "none",
+        group="gateway",
+        help="quick: the gateway gets a public address, used where public_url is not given.",
+        why="a remote task app must reach the gateway",
+        checks="the tunnel program is installed; noted when public_url is given",
+    )
+    startup_timeout_s: PositiveFloat = key(
+        600.0,
+        group="engine",
+        help="How long the engine may take to start.",
+        why="the time to load a model differs widely",
+        unit="s",
+    )
 
 
 class LoggingConfig(Section):
-    runs_dir: Name = key("./runs", help="parent of the run folders", resume=True)
-    tensorboard: bool = key(False, help="also write TensorBoard event files", resume=True)
-    wandb: bool | Name = key(False, help="also log to Weights & Biases; a string is the project", resume=True)
-    trackio: bool | Name = key(False, help="also log to Trackio; a string is the project", resume=True)
+    """Where runs are written, and which trackers are told."""
+
+    runs_dir: Name = key(
+        "./runs",
+        help="Parent of the run folders, named LABEL-JOBID. `--run-dir` names the folder of one run.",
+        why="runs are large",
+        checks="writable",
+        resume=True,
+    )
+    tensorboard: bool = key(
+        False,
+        help="Writes TensorBoard event files, too.",
+        why="teams watch such tools already",
+        checks="the package is installed",
+        resume=True,
+    )
+    wandb: bool | Name = key(
+        False,
+        help="Logs to Weights & Biases, too. A string is the project.",
+        why="teams watch such tools already",
+        allowed="true, false, or the name of a project",
+        checks="the package is installed",
+        resume=True,
+    )
+    trackio: bool | Name = key(
+        False,
+        help="Logs to Trackio, too. A string is the project.",
+        why="teams watch such tools already",
+        allowed="true, false, or the name of a project",
+        checks="the package is installed",
+        resume=True,
+    )

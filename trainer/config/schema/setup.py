@@ -2,11 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from trainer.config.schema.base import (
     REQUIRED,
-    Address,
     Name,
     NonNegative,
     OpenSection,
@@ -14,133 +13,328 @@ from trainer.config.schema.base import (
     PositiveFloat,
     Scalar,
     Section,
+    TaskUrl,
     Url,
     key,
+    section,
 )
+
+WITH_VLLM = {"inference.engine": ("auto", "vllm")}
+
+
+def _a_count_or_off(value: int) -> int:
+    if value == 0:
+        raise ValueError("0 tokens can never be sampled from")
+    return value
 
 
 class AlgorithmConfig(Section):
+    """What kind of training this is, and by which loss. All three keys must be given."""
+
     type: Literal["online"] = key(
-        REQUIRED, help="online: episodes are sampled from the policy being trained", example="online"
+        REQUIRED,
+        origin="ref",
+        help="Episodes are sampled from the policy while it is trained. There is no other type.",
+        checks="case and outer spaces are ignored",
+        example="online",
     )
     method: Literal["policy_gradient", "ppo"] = key(
         REQUIRED,
-        help="policy_gradient: group advantages, no critic; ppo: clipped token ratio, a value head, GAE",
+        origin="ref",
+        help="Where advantages come from. policy_gradient: from comparing the episodes of a group, without a critic; "
+        "ppo: from a learned value head and GAE.",
         example="policy_gradient",
     )
-    variety: Literal["gspo", "gspo_token", "grpo", "dr_grpo", "ppo"] = key(REQUIRED, help="the loss", example="gspo")
+    variety: Literal["gspo", "gspo_token", "grpo", "dr_grpo", "ppo"] = key(
+        REQUIRED,
+        origin="ref",
+        help="The loss. gspo and gspo_token have one ratio for the whole episode, grpo, dr_grpo and ppo one for each "
+        "token.",
+        checks="policy_gradient goes with gspo, gspo_token, grpo and dr_grpo; ppo goes with ppo",
+        example="gspo",
+    )
 
 
 class ServicesConfig(Section):
-    task_url: Annotated[str, Field(pattern=r"^(https?://[^\s/]+|builtin:[\w.-]+$|.*\S\.py$)"), Address] = key(
+    """The programs that the run talks to."""
+
+    task_url: TaskUrl = key(
         REQUIRED,
-        help="the task app: an http(s) base URL, or builtin:NAME or a .py file that the run serves itself",
+        origin="ref",
+        help="The task app: its URL, or builtin:NAME or a .py file, which the run serves. It is asked for its health, "
+        "its tasks and every rollout.",
+        allowed="an http(s) URL, builtin:NAME, or the path of a .py file",
+        checks="the variable TASK_APP_URL can stand in for it; the host of a template is refused at launch; a job "
+        "server takes code (.py, and builtin: that runs code) only with --allow-code",
         example="builtin:facts",
     )
-    judge_url: Url | None = key(help="base URL of a judge service, which then scores instead of a provider")
+    judge_url: Url | None = key(
+        origin="ref",
+        help="Base URL of a judge service. With the judge enabled, scores come from its /judge/v1/score instead of "
+        "a model provider.",
+        allowed="an http(s) URL",
+        checks="not contacted, and said so, while judge.enabled is false",
+    )
 
 
 class TopologyConfig(Section):
+    """How the GPUs of one machine are shared out. All of it is derived when the section is left out.
+
+    On a CPU the three counts are ignored, with one warning.
+    """
+
     type: Literal["single_node_split", "single_node_colocate", "cpu"] | None = key(
-        help="split: engine and learner own disjoint GPUs; colocate: they share and take turns",
-        derived="split from 2 GPUs, colocate with 1, cpu with 0",
+        origin="ref",
+        help="Split: engine and learner own disjoint GPUs. Colocate: they share, and the engine sleeps during updates.",
+        derived="single_node_split from 2 GPUs, single_node_colocate with 1, cpu with 0",
+        checks="a split needs 2 GPUs",
+        resume=True,
     )
-    gpus_for_vllm: NonNegative | None = key(help="engine GPUs", unit="GPUs", derived="what is left of gpu_count")
+    gpus_for_vllm: NonNegative | None = key(
+        origin="ref",
+        help="GPUs of the inference engine. Its replicas are this number / tensor_parallel.",
+        unit="GPUs",
+        derived="gpu_count - ref - max(1, (gpu_count - ref) // 2), in whole replicas, at least one",
+        checks="with a split the three counts sum to gpu_count; divisible by tensor_parallel",
+        resume=True,
+    )
     gpus_for_training: NonNegative | None = key(
-        help="learner ranks", unit="GPUs", derived="max(1, (gpu_count - gpus_for_ref) // 2)"
+        origin="ref",
+        help="Learner ranks, one a GPU: sharded for full and lora, replicas for qlora.",
+        unit="GPUs",
+        derived="gpu_count - gpus_for_ref - gpus_for_vllm",
+        checks="with a split >= 1, and the three counts sum to gpu_count",
+        resume=True,
     )
     gpus_for_ref: NonNegative | None = key(
-        help="GPUs that hold the reference model", unit="GPUs", derived="1 if placement is dedicated, else 0"
+        origin="sdk",
+        help="GPUs that hold the reference model.",
+        unit="GPUs",
+        derived="1 if reference_placement is dedicated, else 0",
+        checks=">= 1 with reference_placement dedicated, else 0; idle, and said so, while kl_coef is 0",
+        resume=True,
     )
     tensor_parallel: Positive | None = key(
-        help="GPUs of one engine replica", unit="GPUs", derived="vllm.tensor_parallel_size, else 1"
+        origin="ref",
+        help="GPUs of one engine replica.",
+        unit="GPUs",
+        derived="vllm.tensor_parallel_size, else 1",
+        checks="equal to vllm.tensor_parallel_size if both are given",
+        resume=True,
     )
     reference_placement: Literal["none", "shared", "dedicated"] = key(
-        "none", help="none: no reference; shared: on the learner's GPUs; dedicated: on GPUs of its own"
+        "none",
+        origin="ref",
+        help="Where the reference model of the KL penalty lives. none: there is no reference; shared: on the "
+        "learner's GPUs, for LoRA without an extra copy (the adapter is switched off); dedicated: on GPUs of its "
+        "own.",
+        checks="not none while training.kl_coef > 0",
+        resume=True,
     )
 
 
 class ComputeConfig(Section):
+    """The machine. Without this section it is inspected, and the split derived."""
+
     gpu_type: Name | None = key(
-        help="compared with the real device name; part of the resource request on Ray and Slurm",
+        origin="ref",
+        help="Compared with the name of the device that is found: another one is a warning. On Ray and Slurm it is "
+        'part of the resource request. "H100:4" gives type and count.',
+        derived="as detected",
+        checks="given together with gpu_count",
         example="H100",
-        derived="as detected",
-    )
-    gpu_count: NonNegative | None = key(
-        help="GPUs this run may use; the first N visible ones are taken",
-        unit="GPUs",
-        example=2,
-        derived="as detected",
         resume=True,
     )
-    nodes: Positive = key(1, help="nodes requested from Ray or Slurm", unit="nodes", resume=True)
+    gpu_count: NonNegative | None = key(
+        origin="ref",
+        help="GPUs that this run may use, counted over all nodes: the first ones that are visible. With 0, or where "
+        "none is found, the run takes place on the CPU.",
+        unit="GPUs",
+        derived="as detected",
+        checks="fewer found than asked for is a warning, and the split is derived again",
+        example=2,
+        resume=True,
+    )
+    nodes: Positive = key(
+        1,
+        origin="sdk",
+        help="Nodes that are requested from Ray or Slurm. gpu_count stays the number of the whole run.",
+        unit="nodes",
+        checks="> 1 needs a launcher other than local",
+        visible_when={"compute.launcher": ("ray", "slurm")},
+        resume=True,
+    )
     launcher: Literal["local", "ray", "slurm"] = key(
-        "local", help="how the coordinator places engines and learner ranks", resume=True
+        "local",
+        help="How the coordinator places inference engines and learner ranks. A launch target of ray or slurm sets "
+        "it, unless it is given.",
+        why="nodes means nothing without it",
+        checks="the launcher's client is installed",
+        resume=True,
     )
     launcher_options: dict[str, Scalar] = key(
-        {}, help="passed to the launcher's resource request: partition, account, time, address", resume=True
+        {},
+        help="Passed to the launcher's resource request: partition, account, time, address and the like.",
+        why="clusters have rules of their own",
+        checks="plain values only",
+        visible_when={"compute.launcher": ("ray", "slurm")},
+        resume=True,
     )
-    topology: TopologyConfig = Field(default_factory=TopologyConfig)
+    topology: TopologyConfig = section(TopologyConfig)
 
 
 class MultimodalLimits(OpenSection):
-    image: NonNegative | None = key(help="images of one prompt, passed to the engine; the learner is text-only")
+    """How many items of each kind one prompt may hold. Other kinds that the engine knows belong here, too."""
+
+    image: NonNegative | None = key(
+        origin="seen",
+        help="Images of one prompt, passed to the engine. The learner reads text only: an episode with images in "
+        "its prompt is excluded.",
+        unit="images",
+        visible_when=WITH_VLLM,
+    )
 
 
 class VllmConfig(OpenSection):
-    """Options of the engine. Names that are not ours are passed to the installed vLLM."""
+    """Options of the inference engine. The local engine honours max_model_len, max_num_seqs and tool_call_parser.
+
+    Any other option that the installed vLLM knows can be given here and is passed on (`_` becomes `-`). Options
+    that the gateway depends on (port, logprobs mode, scale-out endpoints, LoRA flags) are refused with the reason.
+    """
 
     tensor_parallel_size: Positive | None = key(
-        help="GPUs of one engine replica", unit="GPUs", derived="compute.topology.tensor_parallel"
+        origin="seen",
+        help="GPUs of one engine replica: another name of compute.topology.tensor_parallel.",
+        unit="GPUs",
+        derived="compute.topology.tensor_parallel",
+        checks="equal to compute.topology.tensor_parallel if both are given",
+        visible_when=WITH_VLLM,
     )
     max_model_len: Positive | None = key(
-        help="context limit of engine and gateway; a longer prompt ends the episode with context_overflow",
+        origin="seen",
+        help="Context limit of engine and gateway. A longer prompt gets a context error, and the episode stops with "
+        "context_overflow.",
         unit="tokens",
         derived="min(8192, the model's limit), once the model is known",
+        checks="> policy.max_tokens; at most the model's own limit",
     )
     gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1)] | None = key(
-        help="the engine's share of GPU memory", derived="0.45 when colocated, else 0.9"
+        origin="seen",
+        help="The engine's share of the memory of its GPUs.",
+        derived="0.45 when colocated, else 0.9",
+        visible_when=WITH_VLLM,
     )
     max_num_seqs: Positive | None = key(
-        help="sequences that the engine decodes at once",
+        origin="seen",
+        help="How many sequences the engine decodes at once.",
         unit="sequences",
         derived="vllm.max_parallel_generations, else the engine's own",
     )
-    enforce_eager: bool = key(False, help="no CUDA graphs: slower, less memory")
-    max_parallel_generations: Positive | None = key(help="sets max_num_seqs if that is unset", unit="sequences")
-    limit_mm_per_prompt: MultimodalLimits = Field(default_factory=MultimodalLimits)
+    enforce_eager: bool = key(
+        False,
+        origin="seen",
+        help="Runs the engine without CUDA graphs: slower, and with less memory.",
+        visible_when=WITH_VLLM,
+    )
+    max_parallel_generations: Positive | None = key(
+        origin="seen", help="Sets max_num_seqs where that is not given.", unit="sequences"
+    )
+    limit_mm_per_prompt: MultimodalLimits = section(MultimodalLimits)
     tool_call_parser: Name | None = key(
-        help="parser of tool calls in sampled text: hermes, llama-json, qwen, or one of the engine's",
+        help="Which parser finds tool calls in sampled text: hermes, llama-json or qwen of ours, or one of the "
+        "engine's by its name.",
+        why="a chat template does not always give it away",
         derived="by the chat template",
+        checks="an app that offers tools, with a template for which no parser is known, is an error at start",
     )
 
 
 class PolicyConfig(Section):
+    """The policy is the model that is trained. It starts from model_name or from source: one of the two."""
+
     model_name: Name | None = key(
-        help="start weights: a folder, a hub id, or a builtin: name", example="builtin:smollm2-135m"
+        origin="ref",
+        group="model",
+        help="Start weights: a folder, a hub id, or a builtin: name. Any causal language model will do; an id that "
+        "cannot be found, cached or by download, fails before any GPU is taken.",
+        checks="exactly one of model_name and source",
+        example="builtin:smollm2-135m",
     )
     source: Name | None = key(
-        help="start from a checkpoint: ft:JOB[@STEP], rl:BASE:JOB, or a checkpoint folder",
+        origin="ref",
+        group="model",
+        help="Starts from a checkpoint: ft:JOB[@STEP], rl:BASE:JOB, or a checkpoint folder. An adapter continues as "
+        "an adapter.",
+        checks="exactly one of model_name and source; an unknown id lists the known ones",
         example="ft:my-job@40",
     )
     trainer_mode: Literal["lora", "qlora", "full"] = key(
         REQUIRED,
-        help="lora: adapter only; qlora: adapter on a 4-bit base; full: all weights, 16-18 bytes a parameter",
+        origin="ref",
+        group="model",
+        help="lora: an adapter only; qlora: an adapter on a 4-bit base; full: all weights. full keeps an fp32 master "
+        "copy: 16-18 bytes a parameter.",
+        checks="qlora needs CUDA and bitsandbytes, and an engine that can serve the same 4-bit base",
         example="lora",
     )
     label: Name = key(
         REQUIRED,
-        help="first part of the run folder's name, the job name and the model id",
+        origin="ref",
+        group="model",
+        help="Name of the run: first part of its folder, job name and model id. In paths, characters outside "
+        "`[A-Za-z0-9._-]` become `-`.",
         example="my-model",
     )
-    max_tokens: Positive = key(512, help="completion cap of one model call, enforced by the gateway", unit="tokens")
-    temperature: PositiveFloat = key(0.7, help="sampling temperature of training rollouts", live=True)
+    max_tokens: Positive = key(
+        512,
+        origin="sdk",
+        group="sampling",
+        help="Longest completion of one model call. It is told to the task app and enforced by the gateway.",
+        unit="tokens",
+        checks="< vllm.max_model_len",
+    )
+    temperature: PositiveFloat = key(
+        0.7,
+        origin="sdk",
+        group="sampling",
+        help="Sampling temperature of training rollouts. The learner divides logits by the temperature that each "
+        "call was recorded with.",
+        checks="at 0 the members of a group would be identical and give no gradient",
+        live=True,
+    )
     top_p: Annotated[float, Field(gt=0, le=1)] = key(
-        1.0, help="evaluation only: training always samples the plain distribution"
+        1.0,
+        origin="sdk",
+        group="sampling of evaluation",
+        help="Nucleus sampling, in evaluation only, while its temperature is > 0. Training always samples the plain "
+        "distribution: a cut one biases every ratio.",
+        checks="< 1 is a warning (the SDK's default was 0.95)",
     )
-    top_k: Annotated[int, Field(ge=-1)] | None = key(help="evaluation only, as top_p; -1 switches it off")
-    repetition_penalty: PositiveFloat = key(1.0, help="evaluation only, as top_p")
+    top_k: Annotated[int, Field(ge=-1), AfterValidator(_a_count_or_off)] | None = key(
+        origin="sdk",
+        group="sampling of evaluation",
+        help="Samples from the k most likely tokens, in evaluation only, as top_p. -1 or left out: off.",
+        allowed="an integer >= 1, or -1 (off)",
+        unit="tokens",
+    )
+    repetition_penalty: PositiveFloat = key(
+        1.0,
+        origin="sdk",
+        group="sampling of evaluation",
+        help="Makes tokens that occurred before less likely, in evaluation only, as top_p. 1.0 is off.",
+    )
     stop_sequences: Annotated[list[str], Field(max_length=16)] = key(
-        [], help="sent as `stop`; the matched text stays in the trained tokens as sampled"
+        [],
+        origin="sdk",
+        group="sampling",
+        help="Texts at which a completion ends, sent as `stop`. What matched stays in the trained tokens, as it was "
+        "sampled.",
     )
-    inference_url: Url | None = key(help="where a smoke test without mock sends its calls; ignored by training")
+    inference_url: Url | None = key(
+        origin="sdk",
+        group="smoke test",
+        help="Where `rltui smoke` sends model calls when it is not mocked. Training ignores it, with a note: weights "
+        "cannot be synced to a server that the run does not own.",
+        allowed="an http(s) URL",
+        checks="for training see inference.url",
+    )

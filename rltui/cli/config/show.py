@@ -1,0 +1,91 @@
+"""`rltui config show FILE`: the resolved config as TOML, with the origin of each value beside it if asked."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from rltui.cli.config.values import Leaf, leaves, name_in, origin_text, section_of
+from rltui.cli.configs import add_examples, add_loading_options, columns, open_config, refusal
+from rltui.cli.keynames import chosen
+from rltui.cli.output import OK, add_data_options, emit, say
+from rltui.text import clean, fit, width
+from trainer.config import ConfigError
+from trainer.config.toml_values import format_value
+
+WIDEST = 40  # cells of `key = value` up to which the origins stand in one column
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a config, a run's folder, or - for stdin")
+    parser.add_argument("name", nargs="?", metavar="SECTION|KEY", help="only this part")
+    parser.add_argument("--origin", action="store_true", help="where each value comes from, as a comment")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help="every key (the default)")
+    which.add_argument("--given", action="store_true", help="leave out defaults and derived values")
+    add_loading_options(parser)
+    add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui config show my.toml --origin",
+        "rltui config show my.toml training.lora",
+        "rltui config show my.toml --given --set training.seed=3",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        loaded = open_config(args.file, args.sets, allow_unknown=args.allow_unknown)
+    except ConfigError as error:
+        raise refusal(error, "nothing to show") from error
+    resolved = loaded.resolved()
+    shown = _selected(leaves(resolved["values"]), args)
+    whole = args.name is None and not args.given
+    data = resolved if whole else {"file": args.file, "keys": {leaf.key: leaf.as_dict() for leaf in shown}}
+    emit(data, as_json=args.json, out=args.out)
+    if not args.json:
+        for line in _lines(shown, origins=args.origin):
+            say(line, sys.stdout)
+    return OK
+
+
+def _selected(found: dict[str, Leaf], args: argparse.Namespace) -> list[Leaf]:
+    part = list(found.values())
+    if args.name is not None:
+        name = chosen(args.name)
+        if name.now != name.path and name.kind != "inner":
+            say(f"{name.path} is an old spelling of {name.now}")
+        path = name.path if name.kind == "inner" else name.now
+        part = [leaf for leaf in part if leaf.key == path or leaf.key.startswith(f"{path}.")]
+        if name.kind == "inner" and not part and name.now in found:
+            part = [found[name.now]]
+    return [leaf for leaf in part if leaf.given or not args.given]
+
+
+def _lines(shown: list[Leaf], *, origins: bool) -> Iterator[str]:
+    """TOML. What is unset stands there as a comment, because TOML has no word for it."""
+    pad = max((size for leaf in shown if (size := width(_pair(leaf))) <= WIDEST), default=0)
+    sections: dict[str, list[Leaf]] = {}
+    for leaf in shown:
+        sections.setdefault(section_of(leaf.key), []).append(leaf)
+    for number, (section, members) in enumerate(sections.items()):
+        if number:
+            yield ""
+        if section:
+            yield f"[{section}]"
+        yield from (_line(leaf, pad if origins else None) for leaf in members)
+
+
+def _line(leaf: Leaf, pad: int | None) -> str:
+    """`key = value`, with its origin as a comment in the cell `pad` + 2; a value is never cut, a comment is."""
+    pair = _pair(leaf)
+    if pad is None:
+        return pair
+    line = f"{pair}{' ' * max(pad - width(pair), 0)}  # {clean(origin_text(leaf))}"
+    return line if width(pair) > columns() - 4 else fit(line, columns())
+
+
+def _pair(leaf: Leaf) -> str:
+    name = name_in(leaf.key)
+    return f"# {name} is unset" if leaf.value is None else f"{name} = {format_value(leaf.value)}"

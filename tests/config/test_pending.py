@@ -1,0 +1,210 @@
+"""The table of what is not built yet: each entry warns once, no default warns, and the table is the truth."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.config.texts import SDK_EXAMPLE, SMALL
+from trainer.config import all_keys, load, load_text
+from trainer.config.keys import section_models
+from trainer.config.machine import Machine
+from trainer.config.pending import PENDING, _always, _never
+
+ROOT = Path(__file__).parents[2]
+
+# What no code outside trainer.config reads, and rightly so.
+BY_DESIGN = {
+    "type": "has one value",
+    "algorithm.type": "has one value",
+    "algorithm.method": "algorithm.variety tells it",
+    "compute.gpu_type": "a rule of the config compares it with the device",
+    "training.max_turns": "repeats rollout.max_turns",
+    "data.episodes_per_iteration": "documented as without effect",
+    "smoke.sqld_hrana_port": "documented as without effect",
+    "smoke.sqld_http_port": "documented as without effect",
+    "rollout.episodes_per_batch": "read by the batch arithmetic: derived.E",
+    "rollout.batches_per_step": "read by the batch arithmetic: derived.E",
+    "training.gradient_accumulation_steps": "read by the batch arithmetic: derived.U",
+    "training.max_accumulated_minibatch": "read by the batch arithmetic: derived.U",
+    "vllm.max_parallel_generations": "vllm.max_num_seqs is derived from it",
+    "data.evaluation_episodes": "evaluation.instances is derived from it",
+    "evaluation.rollouts_per_seed": "evaluation.instances is derived from it",
+}
+
+SHARED = "compute.topology.reference_placement=shared"
+JUDGED = ["judge.enabled=true", "judge.options.model=x", "judge.options.event=true", "judge.event_aggregation=sum"]
+STEPS = ["training.rewards.step_rewards_enabled=true", "training.rewards.step_rewards_mode=env_sparse"]
+
+# entry -> settings that meet it, and no other entry
+CASES: dict[str, list[str]] = {
+    "inference.engine": ["inference.engine=vllm", "vllm.enforce_eager=true"],
+    "inference.url": ["inference.url=http://localhost:8000"],
+    "inference.tunnel": ["inference.tunnel=quick"],
+    "vllm": ["vllm.enforce_eager=true", "vllm.swap_space=4"],
+    "vllm.tool_call_parser": ["vllm.tool_call_parser=hermes"],
+    "rollout.thinking_mode": ["rollout.thinking_mode=think"],
+    "rollout.thinking_budget": ["rollout.thinking_budget=100"],
+    "rollout.use_vision": ["rollout.use_vision=true"],
+    "rollout.image_only_mode": ["rollout.image_only_mode=true"],
+    "rollout.max_images_per_step": ["rollout.max_images_per_step=1"],
+    "evaluation.thinking_mode": [
+        "evaluation.thinking_mode=think",
+        "evaluation.instances=1",
+        "evaluation.every_n_iters=1",
+        "evaluation.seeds=[99]",
+    ],
+    "algorithm.variety": ["algorithm.method=ppo", "algorithm.variety=ppo", "training.gamma=0.9"],
+    "policy.trainer_mode": ["policy.trainer_mode=qlora"],
+    "policy.source": ["policy.source=ft:job"],
+    "training.anchor": ["training.anchor=proximal"],
+    "training.kl_coef": ["training.kl_coef=0.1", SHARED],
+    "compute.topology.reference_placement": [SHARED],
+    "training.max_lag": ["training.max_lag=8"],
+    "rollout.max_refill_groups": ["rollout.max_refill_groups=1"],
+    "training.weight_sync.mode": ["training.weight_sync.mode=lora"],
+    "training.weight_sync.verify_every_k": ["training.weight_sync.verify_every_k=5"],
+    "compute.gpu_count": ["compute.gpu_count=1", "compute.gpu_type=H100"],
+    "compute.topology": ["compute.topology.type=single_node_colocate"],
+    "compute.launcher": ["compute.launcher=ray", "compute.nodes=2"],
+    "training.rewards.step_rewards_enabled": STEPS,
+    "training.rewards.step_rewards_strategy": [
+        "training.rewards.step_rewards_strategy=per_turn",
+        "algorithm.variety=gspo_token",
+    ],
+    "judge.enabled": [*JUDGED, "services.judge_url=http://localhost:1"],
+    "logging.tensorboard": ["logging.tensorboard=true"],
+    "logging.wandb": ["logging.wandb=my-project"],
+    "logging.trackio": ["logging.trackio=true"],
+    "smoke": ["smoke.max_steps=3", "smoke.policy=human", "policy.inference_url=http://localhost:1"],
+    "tags": ["tags.team=mine", "tags.stage=1"],
+}
+ON_GPUS = {"vllm", "compute.gpu_count", "compute.topology"}
+SILENT = {"training.weight_sync.direct"}  # the value that is not carried out is the default
+
+
+def pending(loaded) -> list[str]:
+    return [item.key for item in loaded.warnings if item.code == "pending"]
+
+
+def test_the_cases_cover_the_table() -> None:
+    assert set(CASES) | SILENT == {item.key for item in PENDING}
+    assert {item.key for item in PENDING if item.when is _never} == SILENT
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_each_entry_is_one_warning(small, key: str) -> None:
+    options = {"device": "cuda", "machine": Machine(2, "NVIDIA H100 80GB HBM3")} if key in ON_GPUS else {}
+    text = {"text": SMALL.replace('model_name = "builtin:tiny"\n', "")} if key == "policy.source" else {}
+    loaded = small(*CASES[key], **options, **text)
+    assert pending(loaded) == [key]
+    [item] = [item for item in PENDING if item.key == key]
+    [problem] = [found for found in loaded.warnings if found.code == "pending"]
+    assert problem.level == "warning" and problem.why.startswith("has no effect yet") and problem.fix
+    refused = [found.key for found in loaded.launch_problems() if found.code == "pending"]
+    assert refused == ([key] if item.refuse else [])
+
+
+def test_a_section_names_its_keys_in_one_warning(small) -> None:
+    [problem] = [item for item in small(*CASES["smoke"]).warnings if item.code == "pending"]
+    assert problem.why.endswith("(max_steps, policy)")
+
+
+def test_a_refusal_says_key_value_and_what_to_give_instead(small) -> None:
+    [problem] = small("algorithm.variety=grpo").launch_problems()
+    assert (problem.level, problem.key, problem.value) == ("error", "algorithm.variety", '"grpo"')
+    assert "cannot carry it out yet" in problem.why and "gspo_token" in (problem.fix or "")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_defaults_never_warn(small, device: str) -> None:
+    assert pending(small(device=device)) == []
+    given = [
+        f"{key.path}={str(key.default).lower() if isinstance(key.default, bool) else repr(key.default)}"
+        for key in all_keys().values()
+        if key.default is not None and not isinstance(key.default, dict | list) and key.section != "evaluation"
+    ]
+    assert pending(small(*given, device=device)) == []
+
+
+def test_a_value_that_repeats_what_is_derived_is_a_default(small) -> None:
+    assert pending(small("training.max_lag=4", "smoke.env_name=e", "smoke.task_url=http://localhost:8001")) == []
+
+
+def test_judge_options_of_a_judge_that_is_off_have_their_own_warning(small) -> None:
+    loaded = small("judge.options.model=x", "judge.options.event=true")
+    assert "judge_off" in {item.code for item in loaded.warnings} and pending(loaded) == []
+
+
+def test_the_sdk_example_meets_nothing_of_the_table_on_a_cpu() -> None:
+    loaded = load_text(SDK_EXAMPLE, "my.toml", environ={}, device="cpu")
+    assert pending(loaded) == []
+    assert [item.code for item in loaded.launch_problems()] == ["template_host"]
+
+
+@pytest.mark.parametrize("name", ["demo", "multi_turn"])
+def test_the_samples_for_a_cpu_can_be_launched(name: str) -> None:
+    loaded = load(ROOT / "sample_configs" / f"{name}.toml", environ={}, device="cpu")
+    assert pending(loaded) == [] and loaded.launch_problems() == []
+
+
+# --- the table against the code
+
+
+def reads() -> set[str]:
+    """Keys that the code outside trainer.config reads, as `section.key`, in files that know the config."""
+    sections = {path.rpartition(".")[2]: path for path in section_models()}
+    found = set()
+    for folder in ("trainer", "rltui"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if path.is_relative_to(ROOT / "trainer" / "config"):
+                continue
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            if not any(_knows_config(node) for node in ast.walk(tree)):
+                continue
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Attribute) and (owner := _last_name(node.value)) in sections:
+                    found.add(f"{sections[owner]}.{node.attr}")
+    return found & set(all_keys())
+
+
+def _knows_config(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("trainer.config")
+
+
+def _last_name(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def test_every_key_is_read_or_in_the_table_or_without_effect_by_design() -> None:
+    read = reads()
+    assert len(read) > 50  # the search finds something
+    nowhere = [
+        path
+        for path in all_keys()
+        if path not in read and path not in BY_DESIGN and not any(item.covers(path) for item in PENDING)
+    ]
+    assert nowhere == []
+
+
+def test_nothing_is_excused_that_the_code_reads() -> None:
+    read = reads()
+    assert read & set(BY_DESIGN) == set()
+    # An entry about any value of a key is wrong as soon as the key is read.
+    assert [item.key for item in PENDING if item.when is _always and item.key in read and not item.refuse] == []
+
+
+def test_each_key_has_one_entry_that_warns_of_it() -> None:
+    warned = Counter(path for path in all_keys() for item in PENDING if item.warns_of(path))
+    assert {path for path, times in warned.items() if times > 1} == set()
+
+
+def test_how_long_the_table_is(capsys) -> None:
+    """It is empty when the last issue of the plan ends."""
+    with capsys.disabled():
+        by_issue = Counter(item.issue for item in PENDING)
+        print(f"\n{len(PENDING)} entries pending: " + ", ".join(f"{k} {n}" for k, n in sorted(by_issue.items())))
+    assert len(PENDING) <= 33

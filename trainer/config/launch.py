@@ -1,0 +1,75 @@
+"""What stops the launch of a config that loads: things that this machine and this environment have or lack."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+from trainer.config.errors import Problem
+from trainer.config.facts import Facts
+
+TEMPLATE_HOSTS = ("YOUR-", "your-", "placeholder")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def launch_problems(facts: Facts) -> list[Problem]:
+    """All that is wrong, as errors. It looks at nothing outside this machine."""
+    return facts.collect(CHECKS)
+
+
+def template_host(facts: Facts) -> Iterator[Problem]:
+    url = facts["services.task_url"]
+    if "://" in url and any(part in url for part in TEMPLATE_HOSTS):
+        why = "this is the address of a template, not of a task app"
+        fix = "--set services.task_url=URL, or the variable TASK_APP_URL"
+        yield facts.problem("services.task_url", why, fix=fix, code="template_host")
+
+
+def four_bit(facts: Facts) -> Iterator[Problem]:
+    """A run elsewhere is judged there."""
+    if facts["policy.trainer_mode"] != "qlora" or facts["compute.launcher"] != "local":
+        return
+    lacks = []
+    if facts.device != "cuda":
+        lacks.append("CUDA")
+    if find_spec("bitsandbytes") is None:
+        lacks.append("the package bitsandbytes")
+    if lacks:
+        yield facts.problem(
+            "policy.trainer_mode",
+            f"a 4-bit base needs {' and '.join(lacks)}, which this machine lacks",
+            allowed='"lora", or qlora with CUDA and bitsandbytes',
+            fix='trainer_mode = "lora"',
+            code="qlora",
+        )
+
+
+def engine_installed(facts: Facts) -> Iterator[Problem]:
+    if facts["inference.engine"] == "vllm" and facts["inference.url"] is None and find_spec("vllm") is None:
+        yield facts.problem(
+            "inference.engine",
+            "vLLM is not installed here",
+            allowed='"auto" or "local", or vllm where it is installed',
+            fix='engine = "local"',
+            code="engine",
+        )
+
+
+def judge_key(facts: Facts) -> Iterator[Problem]:
+    """A variable that is not set is told now rather than at the first judge call."""
+    if not facts["judge.enabled"] or facts["judge.type"] != "llm" or facts["rollout.task_app_origin_rewards_only"]:
+        return
+    service, base = facts["services.judge_url"], facts["judge.options.base_url"]
+    key = "services.judge_url" if service else "judge.options.api_key_env"
+    name = "SYNTH_API_KEY" if service else facts["judge.options.api_key_env"]
+    where = service or base
+    if name is None or name in facts.variables or (where and (urlsplit(where).hostname or "") in LOOPBACK):
+        return
+    yield facts.problem(
+        key,
+        f"the judge's key is read from the variable {name}, which is not set",
+        fix=f"export {name}=..., or put it in the file of env_file_path",
+        code="judge_key",
+    )
+
+
+CHECKS = (template_host, four_bit, engine_installed, judge_key)

@@ -1,0 +1,313 @@
+"""What a config may hold and this version cannot do yet: one table. It is empty when all is built."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trainer.config.derive import DERIVATIONS
+from trainer.config.errors import Problem
+from trainer.config.facts import Facts, Unusable
+from trainer.config.keys import all_keys
+
+When = Callable[[Any, Facts], bool]
+
+
+def _always(value: Any, facts: Facts) -> bool:
+    return True
+
+
+def _never(value: Any, facts: Facts) -> bool:
+    return False
+
+
+def _other_than(*built: Any) -> When:
+    return lambda value, facts: value not in built
+
+
+def _only(*missing: Any) -> When:
+    return lambda value, facts: value in missing
+
+
+def _on_gpus(value: Any, facts: Facts) -> bool:
+    """On a CPU the rules of [compute] say what becomes of it."""
+    return facts.device == "cuda" and facts["compute.launcher"] == "local"
+
+
+def _engine_would_be_vllm(value: Any, facts: Facts) -> bool:
+    return facts["inference.engine"] == "auto" and not facts.runs_local_engine
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A key, or a section, whose machinery does not exist yet. A default never warns.
+
+    Attributes:
+        key: a key; or a section, for all of its keys, with one warning for all.
+        why: what a run does instead.
+        fix: what to give instead.
+        issue: the letter of the issue that builds it.
+        when: of a value that is not the default: whether it is concerned.
+        refuse: the run would be another than was asked for, so it is not launched.
+        but: keys of the section that are built, or have an entry of their own.
+        within: keys and sections that mean something only with this key: its warning speaks for them.
+    """
+
+    key: str
+    why: str
+    fix: str
+    issue: str
+    when: When = _always
+    refuse: bool = False
+    but: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+
+    def covers(self, key: str) -> bool:
+        """Whether `key` is without effect through this entry."""
+        return self.warns_of(key) or any(_below(key, part) for part in self.within)
+
+    def warns_of(self, key: str) -> bool:
+        return _below(key, self.key) and key not in self.but
+
+
+def _below(key: str, path: str) -> bool:
+    return key == path or key.startswith(f"{path}.")
+
+
+_LEAVE_OUT = "leave it out"
+_REQUEST = "it is not put in the rollout request"
+_TRACKER = "trackers are not written; metrics.jsonl in the run folder has every number"
+_LAYOUT = "engine and learner share the first GPU"
+_IN_REQUEST = ("thinking_mode", "thinking_budget", "use_vision", "image_only_mode", "max_images_per_step")
+
+PENDING: tuple[Pending, ...] = (
+    # --- inference
+    Pending(
+        "inference.engine",
+        "vLLM is not driven; the local engine generates",
+        'engine = "local"',
+        "C",
+        when=_only("vllm"),
+        refuse=True,
+    ),
+    Pending("inference.url", "no server that runs already is used", _LEAVE_OUT, "C", refuse=True),
+    Pending(
+        "inference.tunnel", "no tunnel is opened", "inference.public_url, an address that leads here", "C", refuse=True
+    ),
+    Pending(
+        "vllm",
+        "vLLM is not driven; the local engine generates, and reads max_model_len and max_num_seqs only",
+        _LEAVE_OUT,
+        "C",
+        when=_engine_would_be_vllm,
+        but=(
+            "vllm.max_model_len",
+            "vllm.max_num_seqs",
+            "vllm.max_parallel_generations",
+            "vllm.tool_call_parser",
+        ),
+    ),
+    Pending("vllm.tool_call_parser", "tool calls are not read out of sampled text", _LEAVE_OUT, "C"),
+    *(Pending(f"rollout.{name}", _REQUEST, f"rollout.policy_config.{name}", "C") for name in _IN_REQUEST),
+    Pending("evaluation.thinking_mode", _REQUEST, _LEAVE_OUT, "C"),
+    # --- algorithm and learner
+    Pending(
+        "algorithm.variety",
+        "the losses grpo, dr_grpo and ppo are not built",
+        'variety = "gspo" or "gspo_token", with method = "policy_gradient"',
+        "E",
+        when=_other_than("gspo", "gspo_token"),
+        refuse=True,
+        within=("training.gamma", "training.gae_lambda", "training.value_coef"),
+    ),
+    Pending(
+        "policy.trainer_mode",
+        "adapters on a 4-bit base are not trained",
+        'trainer_mode = "lora" or "full"',
+        "E",
+        when=_only("qlora"),
+        refuse=True,
+    ),
+    Pending("policy.source", "runs start from a model, not from a checkpoint", "policy.model_name", "E", refuse=True),
+    Pending(
+        "training.anchor",
+        "a proximal anchor is not computed",
+        'anchor = "behavior"',
+        "E",
+        when=_only("proximal"),
+        refuse=True,
+    ),
+    Pending("training.kl_coef", "there is no reference model", "kl_coef = 0", "E", refuse=True),
+    Pending(
+        "compute.topology.reference_placement",
+        "there is no reference model",
+        'reference_placement = "none"',
+        "E",
+        when=lambda value, facts: facts["training.kl_coef"] == 0,
+    ),
+    # --- pipeline
+    Pending(
+        "training.max_lag",
+        "training is synchronous, so the lag is always 0",
+        "max_lag = 0",
+        "E",
+        when=_other_than(0),
+    ),
+    Pending("rollout.max_refill_groups", "dead groups are not replaced", "max_refill_groups = 0", "E"),
+    Pending(
+        "training.weight_sync.mode",
+        "the engine is served merged weights, not the adapter",
+        'mode = "full"',
+        "E",
+        when=lambda value, facts: value == "lora" and facts["policy.trainer_mode"] == "lora",
+    ),
+    # True is the default; what happens is what false asks for: weights go through files.
+    Pending(
+        "training.weight_sync.direct",
+        "weights always go through files",
+        "direct = false",
+        "E",
+        when=_never,
+    ),
+    Pending(
+        "training.weight_sync.verify_every_k",
+        "no canary compares engine and learner",
+        "verify_every_k = 0",
+        "E",
+        when=_other_than(0),
+    ),
+    # --- machine
+    Pending(
+        "compute.gpu_count",
+        f"no GPU is hidden from the run; {_LAYOUT}",
+        _LEAVE_OUT,
+        "E",
+        when=lambda value, facts: value < facts.gpus,  # more than there are: a rule of [compute] says so
+    ),
+    Pending(
+        "compute.topology",
+        _LAYOUT,
+        _LEAVE_OUT,
+        "E",
+        when=_on_gpus,
+        but=("compute.topology.reference_placement",),
+    ),
+    Pending(
+        "compute.launcher",
+        "a run takes place on this machine",
+        'launcher = "local"',
+        "J",
+        refuse=True,
+        within=("compute.nodes", "compute.launcher_options"),
+    ),
+    # --- rewards
+    Pending(
+        "training.rewards.step_rewards_enabled",
+        "the reward is the environment's outcome alone",
+        "step_rewards_enabled = false",
+        "F",
+        refuse=True,
+        within=("training.rewards", "training.step_rewards_weights", "training.step_rewards_k_limits"),
+    ),
+    Pending(
+        "training.rewards.step_rewards_strategy",
+        "an episode has one advantage, not one a turn",
+        'step_rewards_strategy = "uniform"',
+        "F",
+        when=lambda value, facts: value == "per_turn" and not facts["training.rewards.step_rewards_enabled"],
+        refuse=True,
+    ),
+    Pending(
+        "judge.enabled",
+        "no judge is asked; the reward is the environment's outcome alone",
+        "enabled = false",
+        "F",
+        refuse=True,
+        within=(
+            "judge",
+            "services.judge_url",
+            "rollout.task_app_origin_rewards_only",
+            "rollout.rubric_rewards_only",
+        ),
+    ),
+    Pending("logging.tensorboard", _TRACKER, "tensorboard = false", "F"),
+    Pending("logging.wandb", _TRACKER, "wandb = false", "F"),
+    Pending("logging.trackio", _TRACKER, "trackio = false", "F"),
+    # --- around a run
+    Pending(
+        "smoke",
+        "there is no `rltui smoke`; training ignores this section",
+        "keep it for later, or delete it",
+        "G",
+        but=("smoke.sqld_hrana_port", "smoke.sqld_http_port"),
+        within=("policy.inference_url",),
+    ),
+    Pending("tags", "they are stored with the run, and nothing shows or filters by them", "keep them for later", "J"),
+)
+
+
+def pending_problems(facts: Facts) -> list[Problem]:
+    """One warning for each entry of `PENDING` that the config meets."""
+    return [_problem(item, keys, facts) for item, keys in _met(facts)]
+
+
+def refusals(facts: Facts) -> list[Problem]:
+    """The errors of what cannot be launched."""
+    return [
+        facts.problem(
+            item.key,
+            f"valid, but this version cannot carry it out yet: {item.why}",
+            fix=item.fix,
+            code="pending",
+        )
+        for item, _ in _met(facts)
+        if item.refuse
+    ]
+
+
+def _met(facts: Facts) -> Iterator[tuple[Pending, list[str]]]:
+    for item in PENDING:
+        keys = [key for key in facts.entries if item.warns_of(key) and _is_concerned(item, key, facts)]
+        if keys:
+            yield item, keys
+
+
+def _is_concerned(item: Pending, key: str, facts: Facts) -> bool:
+    try:
+        return _differs(key, facts) and item.when(_value(key, facts), facts)
+    except Unusable:  # it has an error of its own
+        return False
+
+
+def _value(key: str, facts: Facts) -> Any:
+    """Keys of open tables, such as `vllm.<other>` and `tags.<name>`, are not in the schema."""
+    return facts[key] if key in all_keys() else facts.entries[key].value
+
+
+def _differs(key: str, facts: Facts) -> bool:
+    """Whether a value was given, and is another than the run would have without it."""
+    if not facts.given(key):
+        return False
+    return key not in all_keys() or facts[key] != _default(key, facts)
+
+
+def _default(key: str, facts: Facts) -> Any:
+    """What `key` would be if it were not given."""
+    without = replace(
+        facts,
+        entries={name: entry for name, entry in facts.entries.items() if name != key},
+        derived={name: value for name, value in facts.derived.items() if name != key},
+    )
+    for item in DERIVATIONS:
+        if item.key == key and not item.overrides_given:
+            value = item.compute(without)
+            return value[0] if isinstance(value, tuple) else value
+    return without[key] if not all_keys()[key].required else None
+
+
+def _problem(item: Pending, keys: list[str], facts: Facts) -> Problem:
+    why = f"has no effect yet{', so a run is refused' if item.refuse else ''}: {item.why}"
+    if keys == [item.key]:
+        return facts.warning(item.key, why, fix=item.fix, code="pending")
+    names = ", ".join(key.removeprefix(f"{item.key}.") for key in keys)
+    place = facts.entries[keys[0]].key_place
+    return Problem(place, item.key, f"{why} ({names})", fix=item.fix, level="warning", code="pending")
