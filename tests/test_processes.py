@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from trainer.processes import socket_folder, spawn
+from trainer.processes import remove_stale_socket_folders, socket_folder, spawn
 
 PYTHON = sys.executable
 
@@ -94,6 +95,25 @@ def test_a_long_tmpdir_leaves_room_for_a_socket(tmp_path, monkeypatch):
         assert len(f"{folder}/s") < 104 and os.stat(folder).st_mode & 0o777 == 0o700
     finally:
         os.rmdir(folder)
+
+
+def test_socket_folders_of_a_killed_process_are_removed_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("trainer.processes._SHORT_HOME", str(tmp_path))
+    code = f"from trainer import processes as p; p.MAX_SOCKET_HOME, p._SHORT_HOME = 0, {str(tmp_path)!r}"
+    command = [PYTHON, "-c", f"{code}; print(p.socket_folder())"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    dead, own = Path(made.stdout.strip()), Path(socket_folder())
+    assert dead.parent == own.parent == tmp_path
+    (dead / "s").touch()
+    reused = tmp_path / f"rltui-{os.getpid()}-1-abc"  # our pid, but of a process that started at another time
+    others = [tmp_path / name for name in ("rltui-demo", "rltui-1-2", "elsewhere")]
+    for folder in (reused, *others):
+        folder.mkdir()
+    (tmp_path / "rltui-1-2-link").symlink_to(others[0])
+    remove_stale_socket_folders()
+    assert not dead.exists() and not reused.exists()
+    assert own.is_dir() and all(folder.is_dir() for folder in others)
 
 
 async def test_what_a_killed_leader_leaves_behind_is_ended_with_its_group():

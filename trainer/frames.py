@@ -41,7 +41,7 @@ class Channel:
         try:
             (length,) = _HEAD.unpack(await self._reader.readexactly(4))
             return msgspec.msgpack.decode(await self._reader.readexactly(length))
-        except (asyncio.IncompleteReadError, ConnectionResetError):
+        except (asyncio.IncompleteReadError, ConnectionError):  # broken pipe, too: a write met the end first
             return None
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from trainer.config import Loaded, RunConfig
-from trainer.errors import RunError, disk_full
+from trainer.errors import EXIT_CONFIG, RunError, disk_full
 from trainer.inference.engine import EngineError
 from trainer.learner.client import LearnerError
 from trainer.learner.protocol import StepResult
@@ -25,7 +25,7 @@ from trainer.rollout.batch import Update, chunks, shuffled, update_of
 from trainer.rollout.episode import Assignment, Episode
 from trainer.rollout.groups import Group, Tally, TooManyExcluded, collect, gather_all
 from trainer.rollout.measures import evaluation_metrics, iteration_metrics
-from trainer.rollout.player import Player, TaskAppFailing
+from trainer.rollout.player import ModelUnfit, Player, TaskAppFailing
 from trainer.rollout.seeds import SeedCursor, evaluation_plan
 from trainer.services import Services
 from trainer.taskapp.errors import TaskAppRejected
@@ -102,6 +102,8 @@ class Pipeline:
             ours = self._services.task_app is not None
             where = "see logs/taskapp.log" if ours else "see the log of the task app"
             raise RunError("task_app_failing", str(error), f"mend the task app; {where}") from None
+        except ModelUnfit as error:
+            raise RunError("no_tool_parser", str(error), exit_code=EXIT_CONFIG) from None
         except TooManyExcluded as error:
             raise RunError("too_many_excluded", str(error), "mend the cause, or raise that key") from None
         except LearnerError as error:
@@ -292,7 +294,7 @@ class Pipeline:
             return 0.0
         self._recorder.status(pipeline={"sync": "updating"})
         report = await self._sync.sync(self._recorder.weight_version + 1)
-        self._recorder.synced(report)
+        self._recorder.synced(report, self._services.present())
         return report.seconds
 
     async def _checkpoint(self, iteration: int) -> None:

@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -18,14 +20,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from ctypes.util import find_library
+from pathlib import Path
 
 import psutil
+
+from trainer.rundir.process import start_time_of
 
 PR_SET_PDEATHSIG = 1
 TERM_GRACE_S = 5.0
 GROUP_GRACE_S = 2.0
 TAIL_LINES = 15
-MAX_SOCKET_FOLDER = 80  # bytes: the path of a Unix socket in it must stay under 104 (macOS) or 108 (Linux)
+MAX_SOCKET_HOME = 60  # bytes: the path of a Unix socket below it must stay under 104 (macOS) or 108 (Linux)
+_SHORT_HOME = "/tmp"
+_SOCKET_FOLDER = re.compile(r"rltui-(\d+)-(\d+)-\w+")  # pid and start time of who made it
 
 
 def die_with_parent() -> None:
@@ -63,9 +70,19 @@ def torch_environment(threads: int) -> dict[str, str]:
 def socket_folder(longest_name: int = 1) -> str:
     """A new folder that only this user can enter, for Unix sockets of short names. Raises OSError."""
     home = tempfile.gettempdir()
-    if len(os.fsencode(home)) + longest_name - 1 > MAX_SOCKET_FOLDER:
-        home = "/tmp"
-    return tempfile.mkdtemp(prefix="rltui-", dir=home)
+    if len(os.fsencode(home)) + longest_name - 1 > MAX_SOCKET_HOME:
+        home = _SHORT_HOME
+    return tempfile.mkdtemp(prefix=f"rltui-{os.getpid()}-{start_time_of(os.getpid())}-", dir=home)
+
+
+def remove_stale_socket_folders() -> None:
+    """Those of coordinators that were killed before they could do it: of this user, whose maker lives no more."""
+    for home in {tempfile.gettempdir(), _SHORT_HOME}:
+        for folder in Path(home).glob("rltui-*"):
+            made = _SOCKET_FOLDER.fullmatch(folder.name)
+            with contextlib.suppress(OSError):
+                if made and folder.lstat().st_uid == os.getuid() and start_time_of(int(made[1])) != int(made[2]):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 class Child:

@@ -99,9 +99,9 @@ class Recorder:
     def sync(self) -> None:
         self._write(self.writer.sync)
 
-    def beat(self, children: Sequence[Child]) -> None:
-        """The sign of life, with the processes that belong to the run."""
-        self.writer.note(children=list(children))
+    def beat(self, children: Sequence[Child], present: Mapping[str, Any]) -> None:
+        """The sign of life, with the processes that belong to the run and what else changes unasked."""
+        self.writer.note(children=list(children), **present)
         self._write(self.writer.beat)
 
     # --- episodes and groups --------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ class Recorder:
         self.last_checkpoint_step = self.step
         self.status(last_checkpoint=place, best=self.best)
 
-    def synced(self, report: SyncReport) -> None:
+    def synced(self, report: SyncReport, present: Mapping[str, Any]) -> None:
         self.weight_version, self.weight_updates = report.version, self.step
         self.event(
             "rl.weight_sync",
@@ -366,8 +366,8 @@ class Recorder:
             rounding_gap=report.rounding_gap,
             verified=None,
         )
-        engines = [{**engine, "version": report.version} for engine in self.writer.document.engines]
-        self.status(weight_version=report.version, weight_updates=self.step, engines=engines, pipeline={"sync": "idle"})
+        updates = {"weight_version": report.version, "weight_updates": self.step}
+        self.status(**updates, pipeline={"sync": "idle"}, **present)
 
     def iteration_of(self, step: int) -> int:
         return -(-step // self._derived["m"])

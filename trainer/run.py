@@ -146,7 +146,7 @@ class Attempt:
     async def _with_services(self) -> str:
         recorder = self._recorder
         async with Services(self._config, recorder.writer) as services:
-            supervisor = Supervisor(recorder, services.children, self.ask)
+            supervisor = Supervisor(recorder, services.children, services.present, self.ask)
             self._supervisor = supervisor
             beside = [asyncio.ensure_future(supervisor.run())]
             try:
@@ -196,8 +196,7 @@ class Attempt:
         )
         recorder.status(
             state="running",
-            gateway={"url": services.gateway.url, "public_url": services.gateway.public_url},
-            engines=[{"url": "", "kind": services.engine.kind, "version": 0, "state": "serving"}],
+            **services.present(),
             task_app={"url": services.task_app_url, "state": "up"},
         )
         recorder.event(
@@ -273,6 +272,7 @@ class Attempt:
                 waiting=None,
                 end_reason=reason,
                 children=[],
+                engines=[{**engine, "state": "gone"} for engine in recorder.writer.document.engines],
                 error=None if error is None else error.record(),
                 results=results,
             )

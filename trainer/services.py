@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import secrets
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 from trainer.config import RunConfig
+from trainer.devices import learner_devices
 from trainer.errors import EXIT_CONFIG, RunError
 from trainer.inference.choose import build_engines, engine_notes, one_engine
 from trainer.inference.engine import Engine, EngineError
+from trainer.inference.gateway import LOGGER as gateway_log
 from trainer.inference.gateway import GatewayError
 from trainer.inference.vllm.process import is_installed
 from trainer.learner.client import LearnerError, LearnerProcess
 from trainer.learner.protocol import LearnerInfo, LearnerSettings
 from trainer.models import ModelNotFound, ResolvedModel, needs_conversion, resolve_model
-from trainer.processes import Child, spawn
+from trainer.processes import Child, remove_stale_socket_folders, spawn
 from trainer.rundir import RunWriter
 from trainer.rundir.logs import LogFile, known_secrets
 from trainer.taskapp.client import TaskAppClient
@@ -53,6 +57,7 @@ class Services:
         self.task_app: Child | None = None
 
     async def __aenter__(self) -> Services:
+        remove_stale_socket_folders()
         await self._stack.__aenter__()
         return self
 
@@ -88,6 +93,13 @@ class Services:
         """Role and pid of each process that was started."""
         return [(role, pid) for role, get in self._pids if (pid := get()) is not None]
 
+    def present(self) -> dict[str, Any]:
+        """What status.json says of gateway and engines, as it is now."""
+        if not hasattr(self, "gateway"):
+            return {}
+        gateway = {"url": self.gateway.url, "public_url": self.gateway.public_url}
+        return {"gateway": gateway, "engines": [replica.present() for replica in self._replicas]}
+
     def new_engine_notes(self) -> list[str]:
         """What is to be said of the engine since the last call: how it was chosen, restarts."""
         notes, self._engine_notes = self._engine_notes, []
@@ -99,9 +111,18 @@ class Services:
 
     def log(self, name: str) -> Callable[[bytes], object]:
         """Where a child's output goes: masked, rotated, closed with the services."""
+        return self._open_log(name).write
+
+    def _open_log(self, name: str) -> LogFile:
         log = LogFile(self._paths.log(name), attempt=self._attempt, secrets=known_secrets(os.environ))
         self._stack.callback(log.close)
-        return log.write
+        return log
+
+    def _log_gateway(self) -> None:
+        """The gateway has no process of its own."""
+        logger, handler = logging.getLogger(gateway_log), self._open_log("gateway").handler()
+        logger.addHandler(handler)
+        self._stack.callback(logger.removeHandler, handler)
 
     async def start_task_app(self) -> None:
         """Serves the task app where it is ours, and passes the health gate. Raises RunError."""
@@ -185,6 +206,7 @@ class Services:
             config.inference.gateway_port,
             public_url=config.inference.public_url,
         )
+        self._log_gateway()
         self._stack.push_async_callback(self.gateway.stop)
         try:
             await self.gateway.start()  # first, so that a taken port is known before any model is loaded
@@ -219,7 +241,12 @@ class Services:
             raise RunError("tunnel_down", error.message, hint, error.evidence, exit_code=EXIT_CONFIG) from None
 
     async def _start_learner(self, settings: LearnerSettings) -> None:
-        learner = LearnerProcess(settings, threads=self._threads, sink=self.log("learner-0"))
+        learner = LearnerProcess(
+            settings,
+            threads=self._threads,
+            sink=self.log("learner-0"),
+            devices=learner_devices(self._config, os.environ),
+        )
         self._stack.push_async_callback(learner.stop)
         self.learner = learner
         self._pids.append(("learner", lambda: learner.child.pid if learner.child else None))

@@ -9,8 +9,6 @@ from trainer.config import Loaded, RunConfig
 from trainer.learner.protocol import LearnerSettings
 from trainer.rollout.player import PlayRules
 
-# Put in the request's policy config where they are given (CONFIG 3); apps that do not know them ignore them.
-REQUEST_FIELDS = ("thinking_mode", "thinking_budget", "use_vision", "image_only_mode", "max_images_per_step")
 TEMPLATE_SWITCH = {"think": {"enable_thinking": True}, "no_think": {"enable_thinking": False}}
 MICRO_BATCH_TOKENS = 4096  # where training.micro_batch_tokens is not given
 
@@ -20,9 +18,18 @@ def play_rules(config: RunConfig, job_id: str, split: Literal["train", "eval"]) 
     policy, rollout, evaluation = config.policy, config.rollout, config.evaluation
     training = split == "train"
     temperature = policy.temperature if training or evaluation is None else evaluation.temperature
-    fields = {name: value for name in REQUEST_FIELDS if (value := getattr(rollout, name)) is not None}
+    thinking_mode = rollout.thinking_mode
     if not training and evaluation is not None and evaluation.thinking_mode is not None:
-        fields["thinking_mode"] = evaluation.thinking_mode
+        thinking_mode = evaluation.thinking_mode
+    # In the request's policy config where they are given (CONFIG 3); apps that do not know them ignore them.
+    asked = {
+        "thinking_mode": thinking_mode,
+        "thinking_budget": rollout.thinking_budget,
+        "use_vision": rollout.use_vision,
+        "image_only_mode": rollout.image_only_mode,
+        "max_images_per_step": rollout.max_images_per_step,
+    }
+    fields = {name: value for name, value in asked.items() if value is not None}
     return PlayRules(
         job_id=job_id,
         env_name=rollout.env_name,

@@ -26,9 +26,10 @@ class Supervisor:
         self,
         recorder: Recorder,
         children: Callable[[], Sequence[tuple[str, int]]],
+        present: Callable[[], dict[str, Any]],
         ask: Callable[[str, dict[str, Any]], None],
     ) -> None:
-        self._recorder, self._children, self._ask = recorder, children, ask
+        self._recorder, self._children, self._present, self._ask = recorder, children, present, ask
         self._box = ControlBox(recorder.writer.paths.root, attempt_started_at=recorder.started)
         self.peak_rss_bytes = 0
 
@@ -46,7 +47,7 @@ class Supervisor:
                 self._recorder.sync()
                 next_sync = now + 1.0
             if now >= next_beat:
-                self._recorder.beat(child_records(children))
+                self._recorder.beat(child_records(children), self._present())
                 next_beat = now + BEAT_S
             if now >= next_system:
                 self._sample(rss)

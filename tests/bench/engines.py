@@ -92,7 +92,7 @@ async def measure(kind: str, model: ResolvedModel, dtype: str, sizes: list[int],
             result.setdefault("coordinator_cpu", {})[size] = best[1]
     finally:
         await engine.stop()
-    result["samples"] = samples
+    result["samples"], result["prompt_tokens"] = samples, float(np.mean([len(ids) for ids in prompts]))
     return result
 
 
@@ -153,6 +153,20 @@ def gaps(model: ResolvedModel, dtype: str, samples: list[Sample]) -> dict[str, f
     }
 
 
+def tables(report: dict) -> str:
+    """Speed and |delta logp| as text."""
+    lines = ["tokens/s in flight: " + "  ".join(f"{size:>7}" for size in report["sizes"])]
+    for kind, found in report["engines"].items():
+        lines.append(f"{kind:>18}: " + "  ".join(f"{found['tok_s'][size]:7.0f}" for size in report["sizes"]))
+    columns = ("token_mean", "token_sd", "token_p99", "token_max", "sequence_mean", "sequence_max")
+    lines.append(f"{'|delta logp|':>18}  " + "  ".join(f"{name:>13}" for name in columns))
+    for kind, found in report["engines"].items():
+        for dtype, values in found["gaps"].items():
+            numbers = "  ".join(f"{values[name]:13.2e}" for name in columns)
+            lines.append(f"{kind + ' ' + dtype:>18}  {numbers}")
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="builtin:smollm2-135m")
@@ -165,7 +179,7 @@ def main() -> int:
     kinds = [kind for kind in arguments.engines.split(",") if kind != "vllm" or is_installed()]
     model = resolve_model(arguments.model)
     sizes, dtypes = [int(size) for size in arguments.sizes.split(",")], arguments.dtypes.split(",")
-    report: dict = {"model": arguments.model, "tokens": arguments.tokens, "engines": {}}
+    report: dict = {"model": arguments.model, "tokens": arguments.tokens, "sizes": sizes, "engines": {}}
     for kind in kinds:
         report["engines"][kind] = {"gaps": {}}
         for dtype in dtypes:
@@ -174,7 +188,9 @@ def main() -> int:
             report["engines"][kind] |= found if dtype == dtypes[0] else {}
             report["engines"][kind]["gaps"][dtype] = gaps(model, dtype, samples)
             print(f"{kind} {dtype} done", file=sys.stderr, flush=True)
-    print(json.dumps(report, indent=None if arguments.json else 1))
+    print(tables(report), file=sys.stderr if arguments.json else sys.stdout, flush=True)
+    if arguments.json:
+        print(json.dumps(report))
     return 0
 
 

@@ -110,7 +110,7 @@ ERRORS: dict[str, tuple[dict[str, str], str, str]] = {
         "training.micro_batch_tokens",
         "one sequence may have 2048 tokens",
     ),
-    "engine option of ours: port": ({"vllm.port": "8000"}, "vllm.port", "the run chooses the engine's address"),
+    "engine option of ours: port": ({"vllm.port": "8000"}, "vllm.port", "a private socket"),
     "engine option of ours: logprobs": ({"vllm.logprobs-mode": "raw_logits"}, "vllm.logprobs-mode", "learner's ratios"),
     "engine option of ours: scale-out": ({"vllm.enable_scale_out": "false"}, "vllm.enable_scale_out", "endpoints"),
     "engine option of ours: LoRA": ({"vllm.max_lora_rank": "64"}, "vllm.max_lora_rank", "training.lora.r"),

@@ -31,7 +31,6 @@ ON_CPU: dict[str, dict[str, int]] = {
 # Keys whose machinery comes later, on a CPU. It shrinks until it is empty.
 NOT_YET = {
     "judge": ["judge.enabled"],
-    "single_gpu_lora": ["inference.engine", "rollout.thinking_mode"],
     "eight_gpu_full": ["training.anchor"],
 }
 OF_A_CPU = {"gpus_found", "local_engine"}

@@ -31,7 +31,8 @@ def build_config() -> TaskAppConfig:
             os._exit(7)
         digit = str(request.env.seed % 10)
         messages = [{"role": "user", "content": digit}]
-        completion = await client.complete(request.policy.config, messages)
+        tools = [{"type": "function", "function": {"name": "say"}}] if FAULT == "tools" else None
+        completion = await client.complete(request.policy.config, messages, tools=tools)
         reward = closeness(completion.text, digit)
         if FAULT == "nan":
             return {"metrics": {"outcome_reward": "NaN", "num_steps": 1}}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import time
 import pytest
 
 from tests.e2e.conftest import APP, living
+from trainer.models import resolve_model
 
 
 def check(run, *, code: int, state: str, says: str) -> dict:
@@ -70,6 +72,17 @@ def test_a_task_app_that_dies(trainer):
 
 def test_a_model_that_does_not_exist(trainer):
     check(trainer.run("policy.model_name=/no/such/model"), code=2, state="failed", says="policy.model_name")
+
+
+def test_tools_for_a_model_without_tool_calls_end_the_run_with_one_sentence(trainer, tmp_path):
+    model = tmp_path / "plain"
+    shutil.copytree(resolve_model("builtin:tiny").path, model)
+    template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>a\n"
+    (model / "chat_template.jinja").write_text(template)
+    run = trainer.run(f"policy.model_name={model}", env={"DIGIT_APP_FAULT": "tools"})
+    check(run, code=2, state="failed", says="set vllm.tool_call_parser to hermes, llama-json or qwen")
+    assert run.status["error"]["code"] == "no_tool_parser" and "8 tries" not in run.stderr
+    assert "400 no_tool_parser" in (run.run_dir / "logs/gateway.log").read_text()
 
 
 def test_a_port_that_is_taken(trainer):

@@ -53,7 +53,9 @@ def test_a_tunnel_that_breaks_is_opened_again_and_the_run_goes_on(trainer, app, 
     assert run.code == 0, run.stderr
     assert len(starts.read_text().splitlines()) == 2 and living(run_dir) == []
     texts = [warning["text"] for warning in run.status["warnings"]]
-    assert any(f"new episodes call http://{HOST}:" in text for text in texts), texts
+    address = run.status["gateway"]["public_url"]  # the new one
+    assert address.startswith(f"http://{HOST}:")
+    assert any(f"new episodes call {address}" in text for text in texts), texts
     for pid in starts.read_text().split():
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid), 0)

@@ -1,32 +1,25 @@
 """Which engine a config asks for, and on which devices."""
 
-import sys
-
 import pytest
 
 from tests.config.texts import SMALL
 from trainer.config import load_text
-from trainer.inference.choose import build_engines, engine_kind, engine_notes, replica_devices, vllm_settings
+from trainer.config.machine import Machine
+from trainer.inference.choose import build_engines, engine_kind, engine_notes, vllm_settings
 from trainer.inference.engine import EngineError
 from trainer.weights.choose import sync_mode
 
 
-def config(*sets: str, device: str = "cpu"):
-    return load_text(SMALL, "my.toml", environ={}, device=device, sets=sets).for_model(4096).config
+def config(*sets: str, device: str = "cpu", machine: Machine | None = None):
+    return load_text(SMALL, "my.toml", environ={}, device=device, sets=sets, machine=machine).for_model(4096).config
 
 
-@pytest.fixture
-def gpus(monkeypatch):
-    """Configs as of a machine with so many GPUs."""
-
-    def of(count: int, *sets: str):
-        monkeypatch.setattr(sys.modules["trainer.config.load"], "count_gpus", lambda environ: count)
-        return config(*sets, device="cuda")
-
-    return of
+def gpus(count: int, *sets: str):
+    """A config as of a machine with so many GPUs."""
+    return config(*sets, device="cuda", machine=Machine(count, "NVIDIA H100"))
 
 
-def test_auto_is_vllm_with_a_gpu_and_local_without(gpus):
+def test_auto_is_vllm_with_a_gpu_and_local_without():
     assert engine_kind(gpus(4), installed=True) == "vllm"
     assert engine_kind(gpus(4), installed=False) == "local"
     assert "rltui[vllm]" in engine_notes(gpus(4), installed=False)[0]
@@ -40,11 +33,9 @@ def test_on_a_cpu_vllm_has_to_be_asked_for():
         engine_kind(config("inference.engine=vllm"), installed=False)
 
 
-def test_a_running_server_needs_no_vllm_here_and_is_no_local_engine():
+def test_a_running_server_needs_no_vllm_here_and_is_vllm():
     url = "inference.url=http://10.0.0.1:8000"
     assert engine_kind(config(url), installed=False) == "vllm"
-    with pytest.raises(EngineError, match=r"inference\.url"):
-        engine_kind(config(url, "inference.engine=local"), installed=True)
 
 
 def test_the_local_engine_gets_merged_weights_whatever_the_mode():
@@ -52,14 +43,6 @@ def test_the_local_engine_gets_merged_weights_whatever_the_mode():
     assert (sync_mode(lora, "local"), sync_mode(lora, "vllm")) == ("full", "lora")
     assert sync_mode(config("policy.trainer_mode=lora"), "vllm") == "full"  # on a CPU
     assert sync_mode(config("training.weight_sync.enable=false"), "vllm") == "none"
-
-
-def test_replicas_take_the_last_gpus_of_a_split(gpus):
-    split = gpus(8, "compute.topology.tensor_parallel=2")
-    assert replica_devices(split, {}) == [("4", "5"), ("6", "7")]
-    assert replica_devices(split, {"CUDA_VISIBLE_DEVICES": "9,8,7,6,5,4,3,2"}) == [("5", "4"), ("3", "2")]
-    assert replica_devices(gpus(1), {"CUDA_VISIBLE_DEVICES": "GPU-ab"}) == [("GPU-ab",)]  # colocated
-    assert replica_devices(config(), {}) == [()]
 
 
 def test_the_table_reaches_the_engine(tiny):
@@ -71,10 +54,10 @@ def test_the_table_reaches_the_engine(tiny):
     assert dict(settings.extra) == {"block_size": 32} and settings.on_cpu and settings.cores
 
 
-def test_an_option_that_the_gateway_depends_on_is_refused_before_anything_starts(tiny, monkeypatch):
+def test_an_option_that_ends_the_engine_is_refused_before_anything_starts(tiny, monkeypatch):
     monkeypatch.setattr("trainer.inference.choose.is_installed", lambda: True)
-    asked = config("inference.engine=vllm", "vllm.max_model_len=1000", "vllm.port=8000")
-    with pytest.raises(EngineError, match=r"vllm\.port cannot be set"):
+    asked = config("inference.engine=vllm", "vllm.max_model_len=1000", "vllm.enable_chunked_prefill=true")
+    with pytest.raises(EngineError, match=r"vllm\.enable_chunked_prefill cannot be set"):
         build_engines(asked, tiny, 1, lambda name: print)
     engines = build_engines(config("inference.engine=vllm", "vllm.max_model_len=1000"), tiny, 1, lambda name: print)
     assert [engine.kind for engine in engines] == ["vllm"]

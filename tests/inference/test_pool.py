@@ -158,6 +158,15 @@ async def test_a_version_counts_once_all_have_confirmed_it(pool, fakes):
     assert pool.weight_version == 2
 
 
+async def test_versions_that_a_replica_still_samples_from_are_kept(pool, fakes, monkeypatch):
+    """Under versioned names a call keeps its weights; their files must stay for as long, on whichever replica."""
+    await pool.load_weights(HERE, 4)
+    monkeypatch.setattr(Fake, "serving_versions", property(lambda self: frozenset({4, 4 - self.number})))
+    assert pool.serving_versions == {2, 3, 4}
+    fakes[2].die()
+    assert pool.serving_versions == {3, 4}
+
+
 async def test_one_that_fails_to_start_stops_all(fakes):
     fakes[1].fails_to_start = True
     with pytest.raises(EngineError, match="no memory"):

@@ -22,6 +22,7 @@ from trainer.inference.ledger import CallPolicy
 pytestmark = [needs_vllm, pytest.mark.asyncio(loop_scope="module")]
 
 UPDATED = ["model.layers.0.self_attn.q_proj.weight", "model.layers.2.mlp.down_proj.weight"]
+UPDATED += ["model.embed_tokens.weight"]  # which is the head, too
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -116,7 +117,7 @@ async def test_a_prompt_over_the_limit_is_an_overflow(engine):
     with pytest.raises(ContextOverflow, match=r"512 tokens, the context limit is 512"):
         await complete(engine, random_prompt(0, 512))
     with pytest.raises(ContextOverflow):  # and as the server itself says it
-        async for _ in engine._client.generate(engine._request(random_prompt(0, 600), Sampling(1.0, 4))):
+        async for _ in engine._stream(random_prompt(0, 600), Sampling(1.0, 4), 0):
             pass
 
 
@@ -221,7 +222,7 @@ async def test_a_killed_core_is_started_again_at_the_current_weights(engine, upd
     _, updated = update
     leader = engine.pid
     running = asyncio.create_task(complete(engine, random_prompt(5, 10), max_tokens=500, seed=3))
-    await until(lambda: engine._running[1] == 1)
+    await until(lambda: engine._adapters.in_flight == [1])
     await asyncio.sleep(0.2)
     core_of(engine).kill()
     with pytest.raises(EngineError):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.inference.vllm_tools import group_members, needs_vllm, vllm_engine
+from tests.inference.vllm_tools import group_members, needs_vllm, until, vllm_engine
 from trainer.inference.engine import EngineError
 
 pytestmark = [needs_vllm, pytest.mark.slow]
@@ -71,5 +71,6 @@ async def test_a_killed_server_leaves_nothing_behind(tiny, tmp_path):
     leader = engine.pid
     os.kill(leader, 9)
     await asyncio.wait_for(engine._process.child.ended, 30)
-    assert group_members(leader) == [] and set(Path("/dev/shm").iterdir()) <= shared
+    await until(lambda: group_members(leader) == [])
+    assert set(Path("/dev/shm").iterdir()) <= shared
     await engine.stop()

@@ -16,8 +16,18 @@ from trainer.inference.chat import TemplateError
 from trainer.inference.engine import EngineError
 from trainer.inference.gateway import _Server
 from trainer.inference.vllm.engine import VllmEngine
-from trainer.inference.vllm.http import ROUTES
-from trainer.inference.vllm.options import VllmSettings
+from trainer.inference.vllm.options import BACKEND, EXTENSION, VllmSettings
+from trainer.inference.vllm.probe import ROUTES
+
+
+def started(backend=BACKEND, extension=EXTENSION, device="cuda", chunked=True) -> dict:
+    """The options of a server, as it shows them."""
+    return {
+        "weight_transfer_config": {"backend": backend} if backend else None,
+        "parallel_config": {"worker_extension_cls": extension},
+        "device_config": {"device": device},
+        "scheduler_config": {"enable_chunked_prefill": chunked},
+    }
 
 
 class Server:
@@ -28,7 +38,8 @@ class Server:
         self.broken: set[str] = set()
         self.calls: list[str] = []
         self.bodies: list[dict] = []
-        self.limit, self.spans = 512, True
+        self.limit, self.spans, self.processed = 512, True, True
+        self.options = started()
         self.app = Starlette(routes=[Route("/{path:path}", self.answer, methods=["GET", "POST"])])
 
     async def answer(self, request):
@@ -42,6 +53,8 @@ class Server:
             return JSONResponse({"version": "0.99"})
         if path == "/v1/models":
             return JSONResponse({"data": [{"id": "served", "max_model_len": self.limit}]})
+        if path == "/server_info":
+            return JSONResponse({"vllm_config": self.options})
         self.calls.append(path + (f"?{request.url.query}" if request.url.query else ""))
         if path in self.broken:
             return JSONResponse({"error": {"message": "it broke"}}, 500)
@@ -50,11 +63,26 @@ class Server:
         if path == "/v1/chat/completions/render":
             return JSONResponse({"error": {"message": "roles must alternate"}}, 400)
         if path == "/inference/v1/generate":
-            return StreamingResponse(self.stream(), media_type="text/event-stream")
+            return StreamingResponse(self.stream(body["sampling_params"]), media_type="text/event-stream")
+        if path == "/v1/completions":
+            return StreamingResponse(self.text_stream(body), media_type="text/event-stream")
         return JSONResponse({})
 
-    async def stream(self):
-        tokens = [{"token_id": t, "logprob": -0.5} for t in (65, 66)]
+    def logprob(self, sampling):
+        """Of a token that nothing else could be in the place of, if these are the ones it was sampled from."""
+        return 0.0 if self.processed and sampling["top_k"] == 1 else -0.5
+
+    async def text_stream(self, body):
+        logprobs = {"token_logprobs": [self.logprob(body)], "tokens": [""], "top_logprobs": [{}], "text_offset": [0]}
+        for token in (65, 66):
+            choice = {"index": 0, "text": "", "token_ids": [token], "logprobs": logprobs, "finish_reason": None}
+            yield f"data: {json.dumps({'choices': [choice]})}\n\n"
+        last = {"index": 0, "text": "AB", "token_ids": [], "finish_reason": "stop", "stop_reason": "B"}
+        yield f"data: {json.dumps({'choices': [last]})}\n\n"
+        yield "data: [DONE]\n\n"
+
+    async def stream(self, sampling):
+        tokens = [{"token_id": t, "logprob": self.logprob(sampling)} for t in (65, 66)]
         choice = {"index": 0, "token_ids": [65, 66], "logprobs": {"content": tokens}, "finish_reason": None}
         yield f"data: {json.dumps({'choices': [choice]})}\n\n"
         spans = [{"version": "0", "start": 0, "end": 2}] if self.spans else None
@@ -89,7 +117,7 @@ async def test_a_call_asks_for_the_exact_distribution_and_no_text(server, tiny):
     assert (done.tokens, done.logprobs.tolist(), done.last.spans) == ([65, 66], [-0.5, -0.5], [(0, 2, 0)])
     body = server.bodies[-1]
     params = body["sampling_params"]
-    assert (body["model"], body["token_ids"], body["cache_salt"]) == ("served", [1, 2, 3], "v0")
+    assert (body["model"], body["token_ids"]) == ("served", [1, 2, 3])
     assert (params["temperature"], params["max_tokens"], params["seed"], params["logprobs"]) == (0.7, 9, 2**62, 0)
     assert (params["top_p"], params["top_k"], params["repetition_penalty"]) == (1.0, -1, 1.0)
     assert params["detokenize"] is False and set(params["stop_token_ids"]) == engine.eos_token_ids
@@ -109,7 +137,13 @@ async def test_an_update_pauses_keeps_and_resumes_and_says_its_version(server, t
     assert server.calls == ["/pause?mode=keep", *update, "/resume"]
     assert engine.weight_version == 4 and {"weight_version": "4"} in server.bodies
     await complete(engine, [1])
-    assert server.bodies[-1]["cache_salt"] == "v4"
+    other = engine_at(server, tiny)
+    await other.start()
+    await complete(other, [1])
+    salts = [body["cache_salt"] for body in server.bodies if "cache_salt" in body]
+    assert salts[-3].endswith("-v4") and salts[-1].endswith("-v0")
+    assert salts[-1] != salts[0].replace("v4", "v0")  # an earlier run's cache is not this one's
+    await other.stop()
     await engine.stop()
 
 
@@ -138,15 +172,77 @@ async def test_an_engine_that_counts_no_versions_leaves_the_spans_to_the_order_o
 @pytest.mark.parametrize(
     ("missing", "sync", "said"),
     [
-        ("/inference/v1/generate", "none", "--enable-scale-out"),
-        ("/update_weights", "full", "weight updates .VLLM_SERVER_DEV_MODE=1"),
-        ("/v1/load_lora_adapter", "lora", "adapter loading"),
+        ({"/inference/v1/generate", "/v1/completions"}, "none", "token generation"),
+        ({"/update_weights"}, "full", "weight updates .VLLM_SERVER_DEV_MODE=1"),
+        ({"/v1/load_lora_adapter"}, "lora", "adapter loading"),
     ],
 )
 async def test_what_the_server_lacks_is_named(server, tiny, missing, sync, said):
-    server.missing = {missing}
+    server.missing = missing
     with pytest.raises(EngineError, match=said):
         await engine_at(server, tiny, sync=sync).start()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"backend": "nccl"}, "--worker-extension-cls .* --weight-transfer-config .*rltui_files"),
+        ({"backend": None, "extension": ""}, "--worker-extension-cls"),
+        ({"device": "cpu"}, "--no-enable-chunked-prefill"),
+    ],
+)
+async def test_what_the_server_was_started_without_is_named_before_it_is_asked_to_do_it(server, tiny, options, said):
+    server.options = started(**options)
+    with pytest.raises(EngineError, match=said):
+        await engine_at(server, tiny).start()
+    assert server.calls == []
+
+
+async def test_a_server_that_does_not_show_its_options_says_so_when_it_is_asked(server, tiny):
+    server.missing, server.broken = {"/server_info"}, {"/init_weight_transfer_engine"}
+    with pytest.raises(EngineError, match=r"--worker-extension-cls .*it broke"):
+        await engine_at(server, tiny).start()
+
+
+async def test_log_probabilities_before_truncation_are_noticed(server, tiny):
+    server.processed = False
+    with pytest.raises(EngineError, match="--logprobs-mode processed_logprobs"):
+        await engine_at(server, tiny, sync="none").start()
+
+
+async def test_without_its_token_endpoint_the_text_endpoint_takes_and_gives_token_ids(server, tiny, tokenizer):
+    scale_out = ("generate", "render", "derender")
+    server.missing = {route for name in scale_out for route in ROUTES[name]}
+    engine = engine_at(server, tiny)
+    await engine.start()
+    done = await complete(engine, [1, 2, 3], temperature=0.7, max_tokens=9, seed=2**62, stop=("B",))
+    assert (done.tokens, done.logprobs.tolist()) == ([65, 66], [-0.5, -0.5])
+    assert (done.last.finish_reason, done.last.stop_detail, done.last.spans) == ("stop", "B", None)
+    body = server.bodies[-1]
+    assert (body["model"], body["prompt"]) == ("served", [1, 2, 3]) and body["cache_salt"].endswith("-v0")
+    assert (body["temperature"], body["max_tokens"], body["seed"], body["logprobs"]) == (0.7, 9, 2**62, 0)
+    assert (body["top_p"], body["top_k"], body["min_p"], body["repetition_penalty"]) == (1.0, -1, 0.0, 1.0)
+    assert body["stop"] == ["B"] and body["include_stop_str_in_output"] is body["return_token_ids"] is True
+    assert body["stream_interval"] == 1  # the order of arrival is what tells versions apart
+    messages = [{"role": "user", "content": "hi"}]
+    expected = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    assert await engine.render(messages) == expected
+    text = 'so <tool_call>\n{"name": "look", "arguments": {"at": 1}}\n</tool_call>'
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]
+    reply = await engine.derender(tokenizer.encode(text), tools)
+    assert (reply.text.strip(), reply.tool_calls[0]["function"]["name"]) == ("so", "look")
+    taken = engine.describe()
+    assert (taken["generate"], taken["render"], taken["derender"]) == ("/v1/completions", "template", "tokenizer")
+    await engine.stop()
+
+
+async def test_in_front_of_an_address_with_a_key_the_key_is_not_shown(server, tiny):
+    server.url = server.url.replace("127.0.0.1", "me:hush@127.0.0.1") + "/v1/"
+    engine = engine_at(server, tiny)
+    await engine.start()
+    assert engine.url.startswith("http://127.0.0.1:") and engine.state == "serving"
+    await engine.stop()
+    assert engine.state == "gone"
 
 
 async def test_without_syncs_the_update_calls_are_not_needed(server, tiny):

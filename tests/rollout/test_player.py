@@ -7,7 +7,7 @@ import pytest
 from trainer.inference.ledger import Ledger
 from trainer.inference.sampling import call_sampling
 from trainer.rollout.episode import Assignment
-from trainer.rollout.player import FirstTries, Player, PlayRules, TaskAppFailing, seed_parts
+from trainer.rollout.player import FirstTries, ModelUnfit, Player, PlayRules, TaskAppFailing, seed_parts
 from trainer.rollout.types import Call, Span
 from trainer.taskapp.errors import RolloutFailure
 from trainer.taskapp.parse import parse_rollout
@@ -102,9 +102,26 @@ async def test_a_failure_says_after_how_many_tries_it_was_given_up(made):
 
 async def test_eight_first_failures_end_the_job_and_the_last_is_on_record(made):
     _, player, recorded = made(failures=99, max_retries=10)
-    with pytest.raises(TaskAppFailing, match=r"the first 8 tries all failed \(http_error x 8\), the last because task app answered 500"):
+    with pytest.raises(
+        TaskAppFailing, match=r"the first 8 tries all failed \(http_error x 8\), the last because task app answered 500"
+    ):
         await player.play(TRAIN)
     assert recorded[-1].exclusion.code == "http_error"
+
+
+async def test_tools_that_the_model_has_no_calls_for_end_the_run_with_the_first_of_them(made):
+    app, player, _ = made(max_retries=10)
+    plays = app.rollout
+
+    async def asks_with_tools(body):
+        episode = app.ledger.find(body["run_id"])
+        episode.fail("no_tool_parser", 400, 0, "set vllm.tool_call_parser")
+        return await plays(body)  # and the app makes a reward of it all the same
+
+    app.rollout = asks_with_tools
+    with pytest.raises(ModelUnfit, match=r"^set vllm\.tool_call_parser$"):
+        await player.play(TRAIN)
+    assert len(app.bodies) == 1
 
 
 def test_sampling_seeds_differ_between_everything_that_may_share_a_prompt():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,22 @@ def test_a_progress_bar_and_an_endless_line_are_not_held_back(tmp_path: Path) ->
 def test_no_line_makes_masking_slow(piece: str) -> None:
     """A pattern that backtracks would need hours for these."""
     mask_secrets(piece * (1_000_000 // len(piece)))
+
+
+def test_a_logger_of_this_process_writes_there_masked_and_outlives_the_file(tmp_path: Path, capsys) -> None:
+    log = LogFile(tmp_path / "gateway.log", secrets=["hush-hush"])
+    logger, handler = logging.getLogger("tests.of.logs"), log.handler()
+    logger.addHandler(handler)
+    try:
+        logger.warning("refused %s", "hush-hush")
+        try:
+            raise ValueError("odd")
+        except ValueError:
+            logger.exception("GET /x failed")
+        log.close()
+        logger.warning("too late")  # closed: lost, and nobody hears of it
+    finally:
+        logger.removeHandler(handler)
+    text = (tmp_path / "gateway.log").read_text()
+    assert "WARNING refused ***\n" in text and "ERROR GET /x failed\n" in text and "ValueError: odd\n" in text
+    assert "too late" not in text and capsys.readouterr() == ("", "")

@@ -21,8 +21,8 @@ class Learner:
 class Engine:
     """`answer`: takes, refuses or ignores what it is given."""
 
-    def __init__(self, answer="takes"):
-        self.answer, self.served, self.serving_versions = answer, [], frozenset()
+    def __init__(self, answer="takes", url=""):
+        self.url, self.answer, self.served, self.serving_versions = url, answer, [], frozenset()
 
     async def load_weights(self, path, version):
         if self.answer == "refuses":
@@ -68,6 +68,17 @@ async def test_a_refused_update_says_why_and_the_slot_in_use_stays(tmp_path):
     engine.answer = "takes"
     await sync.sync(3)
     assert names(tmp_path) == ["slot_0"]
+
+
+async def test_only_a_server_that_is_not_ours_gets_the_start_weights(tmp_path):
+    """It may hold those of an earlier run."""
+    for url, expected in (("", []), ("http://10.0.0.1:8000", [("slot_1", "full.safetensors", b"v0")])):
+        engine = Engine(url=url)
+        sync = SlotSync(Learner(), engine, tmp_path)
+        await sync.start(0)
+        assert engine.served == expected
+    await sync.sync(1)
+    assert engine.served[-1] == ("slot_0", "full.safetensors", b"v1") and names(tmp_path) == ["slot_0"]
 
 
 async def test_an_engine_that_never_confirms_is_named_after_the_limit(tmp_path):

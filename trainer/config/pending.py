@@ -33,10 +33,6 @@ def _on_gpus(value: Any, facts: Facts) -> bool:
     return facts.device == "cuda" and facts["compute.launcher"] == "local"
 
 
-def _engine_would_be_vllm(value: Any, facts: Facts) -> bool:
-    return facts["inference.engine"] == "auto" and not facts.runs_local_engine
-
-
 @dataclass(frozen=True, slots=True)
 class Pending:
     """A key, or a section, whose machinery does not exist yet. A default never warns.
@@ -74,41 +70,10 @@ def _below(key: str, path: str) -> bool:
 
 
 _LEAVE_OUT = "leave it out"
-_REQUEST = "it is not put in the rollout request"
 _TRACKER = "trackers are not written; metrics.jsonl in the run folder has every number"
-_LAYOUT = "engine and learner share the first GPU"
-_IN_REQUEST = ("thinking_mode", "thinking_budget", "use_vision", "image_only_mode", "max_images_per_step")
+_LAYOUT = "the learner computes on one GPU, and an engine that shares it does not sleep during updates"
 
 PENDING: tuple[Pending, ...] = (
-    # --- inference
-    Pending(
-        "inference.engine",
-        "vLLM is not driven; the local engine generates",
-        'engine = "local"',
-        "C",
-        when=_only("vllm"),
-        refuse=True,
-    ),
-    Pending("inference.url", "no server that runs already is used", _LEAVE_OUT, "C", refuse=True),
-    Pending(
-        "inference.tunnel", "no tunnel is opened", "inference.public_url, an address that leads here", "C", refuse=True
-    ),
-    Pending(
-        "vllm",
-        "vLLM is not driven; the local engine generates, and reads max_model_len and max_num_seqs only",
-        _LEAVE_OUT,
-        "C",
-        when=_engine_would_be_vllm,
-        but=(
-            "vllm.max_model_len",
-            "vllm.max_num_seqs",
-            "vllm.max_parallel_generations",
-            "vllm.tool_call_parser",
-        ),
-    ),
-    Pending("vllm.tool_call_parser", "tool calls are not read out of sampled text", _LEAVE_OUT, "C"),
-    *(Pending(f"rollout.{name}", _REQUEST, f"rollout.policy_config.{name}", "C") for name in _IN_REQUEST),
-    Pending("evaluation.thinking_mode", _REQUEST, _LEAVE_OUT, "C"),
     # --- algorithm and learner
     Pending(
         "algorithm.variety",
@@ -155,10 +120,12 @@ PENDING: tuple[Pending, ...] = (
     Pending("rollout.max_refill_groups", "dead groups are not replaced", "max_refill_groups = 0", "E"),
     Pending(
         "training.weight_sync.mode",
-        "the engine is served merged weights, not the adapter",
+        "the local engine is served merged weights, not the adapter",
         'mode = "full"',
         "E",
-        when=lambda value, facts: value == "lora" and facts["policy.trainer_mode"] == "lora",
+        when=lambda value, facts: (
+            value == "lora" and facts["policy.trainer_mode"] == "lora" and facts.runs_local_engine
+        ),
     ),
     # True is the default; what happens is what false asks for: weights go through files.
     Pending(
@@ -176,13 +143,6 @@ PENDING: tuple[Pending, ...] = (
         when=_other_than(0),
     ),
     # --- machine
-    Pending(
-        "compute.gpu_count",
-        f"no GPU is hidden from the run; {_LAYOUT}",
-        _LEAVE_OUT,
-        "E",
-        when=lambda value, facts: value < facts.gpus,  # more than there are: a rule of [compute] says so
-    ),
     Pending(
         "compute.topology",
         _LAYOUT,

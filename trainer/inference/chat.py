@@ -18,13 +18,17 @@ from trainer.models import eos_token_ids, load_tokenizer
 Json = dict[str, Any]
 
 NO_PARSER = (
-    "this model's chat template has no tool calls that we can read; set vllm.tool_call_parser to hermes, llama-json or "
-    "qwen, or use a model that was trained to call tools"
+    "the task app offers tools, and this model's chat template has no tool calls that we can read; set "
+    "vllm.tool_call_parser to hermes, llama-json or qwen, or use a model that was trained to call tools"
 )
 
 
 class TemplateError(EngineError):
     """The chat template refused the messages. The request is at fault, not the engine."""
+
+
+class NoToolParser(TemplateError):
+    """Tools were offered to a model whose tool calls nobody here could read: no such call of the run ever can."""
 
 
 class Chat:
@@ -62,7 +66,7 @@ class Chat:
     ) -> list[int]:
         """Prompt ids, generation prompt included unless `template_kwargs` says otherwise. Raises TemplateError."""
         if tools and self.parser is None:
-            raise TemplateError(NO_PARSER)
+            raise NoToolParser(NO_PARSER)
         key = msgspec.json.encode([messages, tools, template_kwargs])
         if (ids := self._rendered.get(key)) is not None:
             self._rendered.move_to_end(key)

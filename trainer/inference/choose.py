@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from trainer.config import RunConfig
+from trainer.devices import Devices, on_gpu, replica_devices
 from trainer.inference.engine import Engine, EngineError
 from trainer.inference.local import LocalEngine
 from trainer.inference.pool import EnginePool
@@ -25,20 +26,14 @@ WITHOUT_VLLM = (
 
 def engine_kind(config: RunConfig, *, installed: bool) -> str:
     """`vllm` or `local`. Raises EngineError where what is asked for cannot be had."""
-    asked, url = config.inference.engine, config.inference.url
-    if url is not None:
-        if asked == "local":
-            raise EngineError("inference.url is a vLLM server, inference.engine is local; delete one of the two")
+    asked = config.inference.engine
+    if config.inference.url is not None:  # beside which the config cannot ask for the local one
         return "vllm"
     if asked == "vllm":
         if not installed:
             raise EngineError(NOT_INSTALLED)
         return "vllm"
     return "vllm" if asked == "auto" and on_gpu(config) and installed else "local"
-
-
-def on_gpu(config: RunConfig) -> bool:
-    return config.compute.topology.type not in (None, "cpu") and bool(config.compute.gpu_count)
 
 
 def engine_notes(config: RunConfig, *, installed: bool) -> list[str]:
@@ -60,10 +55,11 @@ def build_engines(config: RunConfig, model: ResolvedModel, threads: int, log: Ca
                 threads=threads,
                 deterministic=config.training.deterministic,
                 tool_call_parser=config.vllm.tool_call_parser,
+                devices=replica_devices(config, os.environ)[0],
                 sink=log("inference-0"),
             )
         ]
-    places: list[tuple[str, ...]] = [()]
+    places: list[Devices] = [()]
     if config.inference.url is None:
         places = replica_devices(config, os.environ)
         try:
@@ -87,25 +83,7 @@ def one_engine(engines: Sequence[Engine]) -> Engine:
     return engines[0] if len(engines) == 1 else EnginePool(engines)
 
 
-def replica_devices(config: RunConfig, environ: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """CUDA_VISIBLE_DEVICES of each replica; one of no devices is on the CPU.
-
-    In a split the learner has the first GPUs and the engine the last; colocated, they share the first.
-    """
-    topology, count = config.compute.topology, config.compute.gpu_count or 0
-    if not on_gpu(config):
-        return [()]
-    named = [part.strip() for part in environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
-    visible = (named or [str(i) for i in range(count)])[:count]
-    size = topology.tensor_parallel or 1
-    if topology.type == "single_node_colocate":
-        return [tuple(visible[:size])]
-    wanted = topology.gpus_for_vllm or size
-    own = visible[len(visible) - wanted :]
-    return [tuple(own[i : i + size]) for i in range(0, wanted - size + 1, size)]
-
-
-def vllm_settings(config: RunConfig, model: ResolvedModel, devices: tuple[str, ...]) -> VllmSettings:
+def vllm_settings(config: RunConfig, model: ResolvedModel, devices: Devices) -> VllmSettings:
     vllm, training = config.vllm, config.training
     return VllmSettings(
         model=model.path,

@@ -63,6 +63,7 @@ class Engine(ABC):
     model_name: str
     max_model_len: int
     weight_version: int  # the version that new calls start with
+    url: str = ""  # of a server that is not ours
     eos_token_ids: frozenset[int]
     tool_markers: tuple[str, ...] | None = None  # what a tool call begins with; None: nobody knows, all is held back
     reasoning: bool = False  # whether the template knows thoughts apart from answers
@@ -107,6 +108,13 @@ class Engine(ABC):
         """Serves the weights in `path` as `version`; calls that are running go on under them."""
 
     @property
+    def state(self) -> str:
+        """starting, serving, updating, restarting or gone."""
+        if not hasattr(self, "ended"):
+            return "starting"
+        return "gone" if self.ended.done() else "serving"
+
+    @property
     def serving_versions(self) -> frozenset[int]:
         """Versions that some call samples from; the files of others are not needed any more."""
         return frozenset({self.weight_version})
@@ -114,6 +122,10 @@ class Engine(ABC):
     @abstractmethod
     async def stop(self) -> None:
         """Ends the process; nothing is left holding memory. Idempotent."""
+
+    def present(self) -> Json:
+        """Its entry in `engines` of status.json (WIRE 5.4)."""
+        return {"url": self.url, "kind": self.kind, "version": self.weight_version, "state": self.state}
 
     def describe(self) -> Json:
         """The `engine` entry of environment.json."""

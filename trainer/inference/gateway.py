@@ -21,10 +21,10 @@ from starlette.routing import Route
 
 from trainer.inference import openai
 from trainer.inference.addresses import Address, base_url, chat_url, parse_address
-from trainer.inference.chat import TemplateError
+from trainer.inference.chat import NoToolParser, TemplateError
 from trainer.inference.engine import ContextOverflow, Engine, EngineError, Sampling
 from trainer.inference.joining import Prompt, chat_prompt, extended_call, shared, text_prompt
-from trainer.inference.ledger import Episode, Ledger
+from trainer.inference.ledger import NO_TOOL_PARSER, Episode, Ledger
 from trainer.inference.live_call import LiveCall, new_call
 from trainer.inference.sampling import BadRequest, call_sampling
 from trainer.inference.streaming import ReplyStream
@@ -34,7 +34,8 @@ Json = dict[str, Any]
 MAX_BODY = 10 * 1024 * 1024
 CLIENT_LEFT = 499  # never sent: nobody is there to read it
 
-_log = logging.getLogger("trainer.gateway")
+LOGGER = "trainer.gateway"
+_log = logging.getLogger(LOGGER)
 _log.addHandler(logging.NullHandler())  # else Python prints to the terminal
 
 
@@ -146,6 +147,7 @@ class Gateway:
             what = f"there is no {request.method} {request.url.path[:200]} here"
             raise _Refused(404, "not_found", f"{what}; chat/completions, completions and models are served")
         except _Refused as refused:
+            _log_refusal(address.cid, refused)
             return refused.response()
         except ClientDisconnect:
             return Response(status_code=CLIENT_LEFT)
@@ -174,8 +176,8 @@ class Gateway:
             body = openai.parse_body(await _read_body(request))
             live = await self._start_call(episode, body, chat=address.route == "chat", t_queued=t_queued)
         except (BadRequest, TemplateError) as error:
-            param = getattr(error, "param", None)
-            refused = _Refused(400, "invalid_request_error", str(error), param)
+            code = NO_TOOL_PARSER if isinstance(error, NoToolParser) else "invalid_request_error"
+            refused = _Refused(400, code, str(error), getattr(error, "param", None))
             episode.fail(refused.code, refused.status, episode.started, str(error))
             raise refused from None
         except _Refused as refused:
@@ -281,6 +283,7 @@ class Gateway:
             try:
                 self._raise_failure(live)
             except _Refused as refused:
+                _log_refusal(call.cid, refused)
                 yield _event(refused.body())
                 return
             assert live.reply is not None
@@ -308,6 +311,11 @@ class Gateway:
             "max_model_len": self._engine.max_model_len,
         }
         return model if "/models/" in path else {"object": "list", "data": [model]}
+
+
+def _log_refusal(cid: str | None, refused: _Refused) -> None:
+    """Who asked and what was said may hold what others wrote: shown so that it stays on one line."""
+    _log.warning("%s: %s %s %r", ascii(cid)[:100], refused.status, refused.code, str(refused)[:500])
 
 
 def _call_limit(episode: Episode) -> _Refused:

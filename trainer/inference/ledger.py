@@ -15,6 +15,7 @@ __all__ = ["CallError", "CallPolicy", "CallRecord", "Episode", "Ledger"]
 
 GRACE_S = 10.0  # a finished id is still answered this long: apps tidy up after themselves
 MAX_ERRORS = 1000  # kept of an episode: an app that asks in a loop must not fill the memory
+NO_TOOL_PARSER = "no_tool_parser"  # of a call that no call of the run can do better than
 REMEMBERED = 100_000  # finished ids that get 410 instead of 404
 
 
@@ -22,7 +23,7 @@ REMEMBERED = 100_000  # finished ids that get 410 instead of 404
 class CallError:
     """A call that got an error instead of a completion."""
 
-    code: str  # call_limit, context_length_exceeded, invalid_request_error, engine_error
+    code: str  # call_limit, context_length_exceeded, invalid_request_error, no_tool_parser, engine_error
     status: int
     call: int  # index that the call would have had
     message: str

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from trainer.devices import Devices, visible
 from trainer.frames import SCHEMA, Channel, Frame
 from trainer.inference.chat import Chat
 from trainer.inference.engine import Chunk, ContextOverflow, Engine, EngineError, Json, Reply, Sampling
@@ -42,6 +43,7 @@ class LocalEngine(Engine):
         threads: int | None = None,
         deterministic: bool = False,
         tool_call_parser: str | None = None,
+        devices: Devices = (),
         sink: Callable[[bytes], object] = lambda line: None,
     ) -> None:
         self.model_name, self.max_model_len, self.weight_version = model.name, max_model_len, 0
@@ -49,7 +51,7 @@ class LocalEngine(Engine):
         self._max_num_seqs = max_num_seqs or DEFAULT_MAX_NUM_SEQS
         self._startup_timeout_s, self._threads = startup_timeout_s, threads or os.cpu_count() or 1
         self._deterministic, self._sink = deterministic, sink
-        self._tool_call_parser = tool_call_parser
+        self._tool_call_parser, self._devices = tool_call_parser, devices
         self._child: Child | None = None
         self._channel: Channel | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -61,6 +63,10 @@ class LocalEngine(Engine):
     @property
     def pid(self) -> int | None:
         return self._child.pid if self._child else None
+
+    @property
+    def state(self) -> str:
+        return "starting" if self._reader is None and self._failure is None else super().state
 
     @property
     def tail(self) -> str:
@@ -83,9 +89,8 @@ class LocalEngine(Engine):
         server = await asyncio.start_unix_server(connected, path=f"{folder}/s")
         try:
             # the process takes seconds to import torch; the tokenizer loads beside it
-            child = self._child = await spawn(
-                "inference", self._argv(f"{folder}/s"), sink=self._sink, env=torch_environment(self._threads)
-            )
+            env = torch_environment(self._threads) | visible(self._devices)
+            child = self._child = await spawn("inference", self._argv(f"{folder}/s"), sink=self._sink, env=env)
             try:
                 self._chat = await asyncio.to_thread(Chat, self._model.path, self._tool_call_parser)
             except (OSError, ValueError) as error:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from trainer import frames
+from trainer.devices import Devices, visible
 from trainer.learner import protocol
 from trainer.processes import Child, socket_folder, spawn, torch_environment
 
@@ -33,8 +34,15 @@ class SyncResult(msgspec.Struct):
 class LearnerProcess:
     """One learner process behind a Unix socket in a folder that only this user can enter."""
 
-    def __init__(self, settings: protocol.LearnerSettings, *, threads: int, sink: Callable[[bytes], object]) -> None:
-        self._settings, self._threads, self._sink = settings, threads, sink
+    def __init__(
+        self,
+        settings: protocol.LearnerSettings,
+        *,
+        threads: int,
+        sink: Callable[[bytes], object],
+        devices: Devices = (),
+    ) -> None:
+        self._settings, self._threads, self._sink, self._devices = settings, threads, sink, devices
         self._waiting: dict[int, asyncio.Future[frames.Frame]] = {}
         self._next_id = 0
         self._channel: frames.Channel | None = None
@@ -64,7 +72,7 @@ class LearnerProcess:
                 "learner",
                 [sys.executable, "-m", "trainer.learner", "--socket", path, "--threads", str(self._threads)],
                 sink=self._sink,
-                env=torch_environment(self._threads),
+                env=torch_environment(self._threads) | visible(self._devices),
             )
             await asyncio.wait([connected, self.child.ended], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not connected.done():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainer.inference.gateway import Gateway
-from trainer.inference.ledger import CallPolicy
+from trainer.inference.ledger import NO_TOOL_PARSER, CallPolicy
 from trainer.rewards.outcome import episode_reward
 from trainer.rollout.episode import Assignment, Episode, Exclusion, stop_reason
 from trainer.rollout.trajectories import TokenRecordError, assemble
@@ -42,6 +42,10 @@ class FirstTries:
         if not self._succeeded and tries >= FIRST_TRIES:
             reasons = ", ".join(f"{code} x {count}" for code, count in self._failed.most_common())
             raise TaskAppFailing(f"the first {tries} tries all failed ({reasons}), the last because {failure}")
+
+
+class ModelUnfit(RuntimeError):
+    """The model cannot play what the task app offers. The text says why, and what to do."""
 
 
 class TaskAppFailing(RuntimeError):
@@ -98,6 +102,7 @@ class Player:
         Raises:
             TaskAppRejected: the app refuses us for good.
             TaskAppFailing: the first tries of the job all failed.
+            ModelUnfit: no try of the job can succeed.
         """
         async with self._limit:
             self.running += 1
@@ -183,6 +188,8 @@ class Player:
             failure = error
         finally:
             record = self._gateway.ledger.close(cid)
+        if unfit := next((error.message for error in record.errors if error.code == NO_TOOL_PARSER), None):
+            raise ModelUnfit(unfit)
         episode.ended = time.time()
         episode.calls = record.calls
         episode.forced = record.forced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
@@ -120,6 +121,10 @@ class LogFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def handler(self) -> logging.Handler:
+        """For the loggers of this process. A full disk loses lines, and nothing else."""
+        return _ToLog(self)
+
     def _put_masked(self, data: bytes) -> None:
         text = data.decode("utf-8", "replace")
         self._put(mask_secrets(text, self._secrets).encode("utf-8"))
@@ -147,3 +152,16 @@ class LogFile:
 
     def _ends_with_line(self) -> bool:
         return self._size == 0 or os.pread(self._fd, 1, self._size - 1) == b"\n"
+
+
+class _ToLog(logging.Handler):
+    def __init__(self, log: LogFile) -> None:
+        super().__init__()
+        self._log = log
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._log.write(self.format(record).encode(errors="replace") + b"\n")
+        except Exception:  # as logging wants it: what is logged must never end the program
+            pass

@@ -14,10 +14,10 @@ from trainer.weights.slots import SlotSync
 
 def sync_mode(config: RunConfig, engine_kind: str) -> str:
     """`none`, `full` or `lora`. The local engine serves merged weights alone."""
-    sync = config.training.weight_sync
-    if not sync.enable or not sync.targets:
+    weight_sync = config.training.weight_sync
+    if not weight_sync.enable or not weight_sync.targets:
         return "none"
-    return "lora" if sync.mode == "lora" and engine_kind == "vllm" else "full"
+    return "lora" if weight_sync.mode == "lora" and engine_kind == "vllm" else "full"
 
 
 def choose(config: RunConfig, learner: LearnerProcess, engine: Engine, folder: Path) -> WeightSync | None:

@@ -24,6 +24,11 @@ class SlotSync(WeightSync):
         self._learner, self._engine, self._folder, self._timeout_s = learner, engine, folder, timeout_s
         self._in_use: Path | None = None
 
+    async def start(self, version: int) -> None:
+        """A server that is not ours may hold whatever an earlier run left in it."""
+        if self._engine.url:
+            await self.sync(version)
+
     async def sync(self, version: int) -> SyncReport:
         started = time.monotonic()
         slot = self._folder / ("slot_1" if self._in_use != self._folder / "slot_1" else "slot_0")

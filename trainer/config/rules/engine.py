@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from trainer.config.engine_options import refusal
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts
 from trainer.config.keys import all_keys
@@ -9,47 +10,12 @@ from trainer.config.keys import all_keys
 MOST_LORA_RANK = 512  # the largest that vLLM serves
 LOCAL = ("max_model_len", "max_num_seqs", "max_parallel_generations", "tool_call_parser", "tensor_parallel_size")
 
-_ADDRESS = "the run chooses the engine's address"
-_LOGPROBS = "the gateway records the logprobs of the sampling distribution; the learner's ratios need them"
-_SCALE_OUT = "the gateway asks for tokens through these endpoints"
-_LORA = "it follows from policy.trainer_mode and training.lora.r"
-_MODEL = "it follows from policy.model_name and policy.label"
-
-REFUSED = {
-    "host": _ADDRESS,
-    "port": _ADDRESS,
-    "uds": _ADDRESS,
-    "root_path": _ADDRESS,
-    "api_key": "the run and its engine have a key of their own",
-    "ssl_keyfile": _ADDRESS,
-    "ssl_certfile": _ADDRESS,
-    "logprobs_mode": _LOGPROBS,
-    "max_logprobs": _LOGPROBS,
-    "enable_scale_out": _SCALE_OUT,
-    "disable_frontend_multiprocessing": _SCALE_OUT,
-    "enable_lora": _LORA,
-    "max_loras": _LORA,
-    "max_cpu_loras": _LORA,
-    "max_lora_rank": _LORA,
-    "lora_modules": _LORA,
-    "lora_dtype": _LORA,
-    "model": _MODEL,
-    "served_model_name": _MODEL,
-    "tokenizer": _MODEL,
-    "dtype": "it is training.dtype",
-    "seed": "each call has a seed of its own, from training.seed",
-    "generation_config": "defaults of the model would cut the distribution that training samples from",
-    "override_generation_config": "defaults of the server would cut the distribution that training samples from",
-    "data_parallel_size": "replicas are gpus_for_vllm / tensor_parallel",
-    "weight_transfer_config": "the run sets up the transfer of weights itself",
-}
-
 
 def options(facts: Facts) -> Iterator[Problem]:
     """Names that are not ours go to the installed vLLM, which checks them; some are the run's own."""
     for key, entry in facts.entries.items():
         section, _, name = key.partition(".")
-        reason = REFUSED.get(name.replace("-", "_"))
+        reason = refusal(name)
         if section != "vllm" or key in all_keys() or reason is None:
             continue
         why = f"not to be set: {reason}"

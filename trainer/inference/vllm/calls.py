@@ -1,48 +1,37 @@
-"""One completion as vLLM's generate endpoint takes and gives it. Pure."""
+"""One completion as vLLM's endpoints take and give it: token ids in, token ids out. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from trainer.inference.engine import Chunk, EngineError, Json, Sampling
 
 
-def request_body(
-    prompt_ids: Sequence[int], sampling: Sampling, end_ids: Sequence[int], *, model: str, version: int
-) -> Json:
-    """`end_ids` are all the model's end tokens: without a model's own sampling defaults vLLM knows one of them only."""
-    params: Json = {
-        "temperature": sampling.temperature,
-        "max_tokens": sampling.max_tokens,
-        "logprobs": 0,  # of the sampled token alone
-        "seed": sampling.seed,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "repetition_penalty": sampling.repetition_penalty,
-        "stop_token_ids": sorted(end_ids),
-        "detokenize": bool(sampling.stop),  # vLLM needs text only to look for stop strings
-    }
-    if sampling.stop:
-        params |= {"stop": list(sampling.stop), "include_stop_str_in_output": True}
-    return {
-        "model": model,
-        "token_ids": list(prompt_ids),
-        "sampling_params": params,
-        "stream": True,
-        "cache_salt": f"v{version}",  # what was computed by other weights is never read again
-    }
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where completions are asked for, and the shapes there.
+
+    request: (prompt ids, sampling, end ids, name of model or adapter, cache salt) -> body. `end ids` are all the
+        model's end tokens: without a model's own sampling defaults vLLM knows one of them only. What was computed
+        under another salt, by other weights, is not read again.
+    logprobs: those of the sampled tokens in a choice.
+    """
+
+    path: str
+    request: Callable[[Sequence[int], Sampling, Sequence[int], str, str], Json]
+    logprobs: Callable[[Json], list[float]]
 
 
-def chunk_of(choice: Json, version: int) -> Chunk:
+def chunk_of(endpoint: Endpoint, choice: Json, version: int) -> Chunk:
     """Raises EngineError where tokens and log-probabilities do not match."""
-    tokens = choice.get("token_ids") or []
-    entries = (choice.get("logprobs") or {}).get("content") or []
-    if len(entries) != len(tokens):
-        raise EngineError(f"vLLM sent {len(tokens)} tokens with {len(entries)} log-probabilities")
+    tokens, logprobs = choice.get("token_ids") or [], endpoint.logprobs(choice)
+    if len(logprobs) != len(tokens):
+        raise EngineError(f"vLLM sent {len(tokens)} tokens with {len(logprobs)} log-probabilities")
     stop = choice.get("stop_reason")
     return Chunk(
         token_ids=tokens,
-        logprobs=[entry["logprob"] for entry in entries],
+        logprobs=logprobs,
         weight_version=version,
         finish_reason=choice.get("finish_reason"),
         stop_detail=stop if isinstance(stop, str) else None,  # a number is an end token
@@ -55,3 +44,59 @@ def spans_of(choice: Json) -> list[tuple[int, int, int]] | None:
     if spans is None:
         return None
     return [(int(s["start"]), int(s["end"]), int(s["version"])) for s in spans if s["end"] > s["start"]]
+
+
+def _sampling(sampling: Sampling, end_ids: Sequence[int]) -> Json:
+    params: Json = {
+        "temperature": sampling.temperature,
+        "max_tokens": sampling.max_tokens,
+        "logprobs": 0,  # of the sampled token alone
+        "seed": sampling.seed,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": 0.0,
+        "repetition_penalty": sampling.repetition_penalty,
+        "stop_token_ids": sorted(end_ids),
+    }
+    if sampling.stop:
+        params |= {"stop": list(sampling.stop), "include_stop_str_in_output": True}
+    return params
+
+
+def _tokens_request(
+    prompt_ids: Sequence[int], sampling: Sampling, end_ids: Sequence[int], model: str, salt: str
+) -> Json:
+    params = _sampling(sampling, end_ids)
+    params["detokenize"] = bool(sampling.stop)  # vLLM needs text only to look for stop strings
+    return {
+        "model": model,
+        "token_ids": list(prompt_ids),
+        "sampling_params": params,
+        "stream": True,
+        "cache_salt": salt,
+    }
+
+
+def _text_request(prompt_ids: Sequence[int], sampling: Sampling, end_ids: Sequence[int], model: str, salt: str) -> Json:
+    return {
+        "model": model,
+        "prompt": list(prompt_ids),
+        **_sampling(sampling, end_ids),
+        "stream": True,
+        # This endpoint does not say which weights sampled a token: the order of arrival does, so none may be held back.
+        "stream_interval": 1,
+        "return_token_ids": True,
+        "cache_salt": salt,
+    }
+
+
+def _tokens_logprobs(choice: Json) -> list[float]:
+    return [entry["logprob"] for entry in (choice.get("logprobs") or {}).get("content") or ()]
+
+
+def _text_logprobs(choice: Json) -> list[float]:
+    return list((choice.get("logprobs") or {}).get("token_logprobs") or ())
+
+
+TOKENS = Endpoint("/inference/v1/generate", _tokens_request, _tokens_logprobs)
+TEXT = Endpoint("/v1/completions", _text_request, _text_logprobs)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from trainer.inference.chat import NO_PARSER, Chat, TemplateError
+from trainer.inference.chat import NO_PARSER, Chat, NoToolParser, TemplateError
 from trainer.inference.engine import ContextOverflow, EngineError, Json, Reply
 from trainer.inference.tool_parsers import split_reasoning
-from trainer.inference.vllm.http import Capabilities, Refused, VllmClient
+from trainer.inference.vllm.http import Refused, VllmClient
+from trainer.inference.vllm.probe import Capabilities
 
 # Our parsers by the names that vLLM has for the same formats.
 VLLM_PARSERS = {"hermes": "hermes", "llama-json": "llama3_json", "qwen": "qwen3_xml"}
@@ -24,7 +25,7 @@ class VllmChat:
 
     def __init__(self, path: Path, tool_call_parser: str | None) -> None:
         """Raises EngineError, OSError, ValueError."""
-        engines_own = tool_call_parser is not None and tool_call_parser not in VLLM_PARSERS
+        self._engines_own = engines_own = tool_call_parser is not None and tool_call_parser not in VLLM_PARSERS
         self.own = Chat(path, None if engines_own else tool_call_parser)
         ours = self.own.parser.name if self.own.parser else ""
         self.parser = tool_call_parser if engines_own else VLLM_PARSERS.get(ours)
@@ -33,10 +34,11 @@ class VllmChat:
         self._rendered: OrderedDict[bytes, tuple[int, ...]] = OrderedDict()
         self._client: VllmClient | None = None
         self._can: Capabilities | None = None
-        self._model = ""
+        self._model, self._started_by_us = "", False
 
-    def attach(self, client: VllmClient, can: Capabilities, model: str) -> None:
-        self._client, self._can, self._model = client, can, model
+    def attach(self, client: VllmClient, can: Capabilities, model: str, *, ours: bool) -> None:
+        """ours: the server was started by us, and so with `parser`."""
+        self._client, self._can, self._model, self._started_by_us = client, can, model, ours
 
     @property
     def renders(self) -> bool:
@@ -44,15 +46,17 @@ class VllmChat:
 
     @property
     def derenders(self) -> bool:
-        """Whether vLLM reads the tool calls."""
-        return self._can is not None and self._can.derender and self.parser is not None
+        """Whether vLLM reads the tool calls. On a server that is not ours only where nobody here can: it refuses to,
+        unless it was started with a parser."""
+        reads = self.parser is not None and (self._started_by_us or self._engines_own)
+        return reads and self._can is not None and self._can.derender
 
     async def render(
         self, messages: Sequence[Json], tools: Sequence[Json] | None, template_kwargs: Json | None
     ) -> list[int]:
         """Prompt ids. Raises TemplateError, EngineError."""
         if tools and self.parser is None:
-            raise TemplateError(NO_PARSER)
+            raise NoToolParser(NO_PARSER)
         key = msgspec.json.encode([messages, tools, template_kwargs])
         if (ids := self._rendered.get(key)) is not None:
             self._rendered.move_to_end(key)

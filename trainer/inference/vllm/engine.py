@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import time
-from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
@@ -18,16 +18,25 @@ from pathlib import Path
 
 from trainer.inference.engine import Chunk, ContextOverflow, Engine, EngineError, Json, Reply, Sampling
 from trainer.inference.vllm import calls, updates
+from trainer.inference.vllm.adapters import Adapters
 from trainer.inference.vllm.chats import VllmChat
-from trainer.inference.vllm.http import Capabilities, Refused, VllmClient
+from trainer.inference.vllm.http import Refused, VllmClient, without_user
 from trainer.inference.vllm.options import VllmSettings, arguments, lora_rank
+from trainer.inference.vllm.probe import (
+    SOME_PROMPT,
+    Capabilities,
+    check_logprobs,
+    lacking,
+    probe,
+    served_model,
+    started_with,
+    updates_in_place,
+)
 from trainer.inference.vllm.process import VllmProcess
+from trainer.inference.vllm.restarts import WINDOW_S, Restarts
 from trainer.models import ResolvedModel
 
-BASE, ADAPTER = "base", "adapter"  # served names; versions are adapter-v12
-MAX_RESTARTS, RESTART_WINDOW_S = 3, 600.0
-BACKOFF_S = (0.0, 5.0, 15.0)
-RETIRE_S = 60.0  # how long a new adapter version waits for the oldest one's calls to end
+BASE = "base"  # the name of the model on a server of ours
 QUIET_S = 0.1  # a stream that brings nothing for so long after a pause is drained
 
 
@@ -49,18 +58,17 @@ class VllmEngine(Engine):
         self.model_name, self.max_model_len, self.weight_version = model.name, settings.max_model_len, 0
         self.notes: list[str] = []  # restarts, for the record; the reader empties it
         self._model, self._settings, self._url = model, settings, url
+        self.url = without_user(url or "")
+        self._salt = secrets.token_hex(8)  # an earlier run on the same server had a version 1 as well
         self._startup_timeout_s, self._sink = startup_timeout_s, sink
         self._process: VllmProcess | None = None
         self._base_name, self._name = BASE, BASE  # name of the base model; name that new calls ask for
         self._current: tuple[Path, int] | None = None  # the weights to go back to after a restart
-        self._versioned = settings.max_loras > 1
-        self._loaded: set[str] = set()  # adapters that the server knows
-        self._running: Counter[int] = Counter()  # calls in flight by the version they began with
-        self._call_ended = asyncio.Event()
+        self._adapters = Adapters(settings.max_loras, self._note)
         self._last_chunk = 0.0
         self._open = asyncio.Event()  # set while new calls may go to the server
         self._changing = asyncio.Lock()  # held by an update, and by a restart
-        self._restarts: deque[float] = deque()
+        self._restarts = Restarts()
         self._watcher: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()  # one look at its health at a time
         self._stopping = False
@@ -71,6 +79,14 @@ class VllmEngine(Engine):
     def pid(self) -> int | None:
         child = self._process.child if self._process else None
         return None if child is None or child.ended.done() else child.pid
+
+    @property
+    def state(self) -> str:
+        if super().state != "serving" or self._open.is_set():
+            return super().state
+        if self._changing.locked() and self._alive():
+            return "updating"
+        return "restarting" if self._restarts.count else "starting"
 
     @property
     def tail(self) -> str:
@@ -108,44 +124,35 @@ class VllmEngine(Engine):
         await self._prepare()
 
     async def _attach(self, url: str) -> None:
-        client = self._client = VllmClient(url, api_key=os.environ.get("VLLM_API_KEY") or None)
-        if not await client.healthy():
-            raise EngineError(f"no vLLM server answers at inference.url = {url!r}; start it, or delete the key")
-        models = (await client.call("GET", "/v1/models")).get("data") or [{}]
-        self._base_name = self._name = str(models[0].get("id", ""))
-        limit = models[0].get("max_model_len")
-        if isinstance(limit, int) and limit < self.max_model_len:
-            raise EngineError(
-                f"the server at {url} was started with a context of {limit} tokens, the run needs "
-                f"vllm.max_model_len = {self.max_model_len}"
-            )
+        """Raises EngineError where nobody answers, or where the server cannot do what the run needs."""
+        address = url.rstrip("/").removesuffix("/v1")  # as OpenAI's clients want it
+        self._client = VllmClient(address, api_key=os.environ.get("VLLM_API_KEY") or None)
+        self._base_name = self._name = await served_model(self._client, self.url, self.max_model_len)
         await self._prepare()
+        one = Sampling(1.0, 1, top_k=1)
+        async for chunk in self._stream(await self.tokenize(SOME_PROMPT), one, self.weight_version):
+            for logprob in chunk.logprobs:
+                check_logprobs(logprob)
 
     async def _prepare(self) -> None:
-        """Probes the server and brings it to the current weights."""
-        self._can = await self._client.probe()
-        self._check_capabilities(self._can)
-        self._chat.attach(self._client, self._can, self._base_name)
-        self._loaded.clear()
+        """Probes the server and brings it to the current weights. Raises EngineError."""
+        ours = self._url is None
+        self._can = await probe(self._client)
+        started = None if ours else await started_with(self._client, self._can)
+        if missing := lacking(self._can, self._settings.sync, started):
+            what = "the installed vLLM" if ours else f"the server at {self.url}"
+            raise EngineError(f"{what} ({self._can.version}) lacks {' and '.join(missing)}")
+        self._endpoint = calls.TOKENS if self._can.generate else calls.TEXT
+        self._adapters.versioned |= not updates_in_place(self._can, ours=ours)
+        await self._adapters.begin(self._client, shared=self._keeps_versions and not ours)
+        self._chat.attach(self._client, self._can, self._base_name, ours=ours)
         self._name = self._base_name
         if self._settings.sync == "full":
-            await self._client.call("POST", "/init_weight_transfer_engine", {"init_info": {}})
+            await updates.prepare_transfer(self._client)
         if self._can.weight_version:
             await updates.label(self._client, self.weight_version)
         if self._current is not None:
             await self._apply(*self._current)
-
-    def _check_capabilities(self, can: Capabilities) -> None:
-        needed = {"token generation (--enable-scale-out)": can.generate}
-        if self._settings.sync == "full":
-            needed["weight updates (VLLM_SERVER_DEV_MODE=1, from 0.32)"] = can.transfer and can.pause
-        if self._settings.sync == "lora":
-            needed["adapter loading (VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, --enable-lora)"] = can.adapters
-            self._versioned = self._versioned or not (can.reload_adapter and can.pause)
-        missing = [name for name, there in needed.items() if not there]
-        if missing:
-            what = "the installed vLLM" if self._url is None else f"the server at {self._url}"
-            raise EngineError(f"{what} ({can.version}) lacks {' and '.join(missing)}")
 
     async def stop(self) -> None:
         self._stopping = True
@@ -181,16 +188,12 @@ class VllmEngine(Engine):
     async def _restart(self, cause: str) -> bool:
         """Whether the server runs again, at the current weights."""
         while True:
-            now = time.monotonic()
-            while self._restarts and now - self._restarts[0] > RESTART_WINDOW_S:
-                self._restarts.popleft()
-            tries = len(self._restarts)
-            if tries == MAX_RESTARTS:
-                self._note(f"{cause}; it was started again {tries} times within {RESTART_WINDOW_S:g} s and is given up")
+            tries, wait = self._restarts.count, self._restarts.take()
+            if wait is None:
+                self._note(f"{cause}; it was started again {tries} times within {WINDOW_S:g} s and is given up")
                 return False
-            self._restarts.append(now)
             self._note(f"{cause}; it is started again at weight version {self.weight_version}")
-            await asyncio.sleep(BACKOFF_S[tries])
+            await asyncio.sleep(wait)
             try:
                 await self._start_process()
                 return True
@@ -243,7 +246,7 @@ class VllmEngine(Engine):
         while True:
             await self._admitted()
             version, begun = self.weight_version, False
-            self._running[version] += 1
+            self._adapters.begin_call(version)
             try:
                 async for chunk in self._stream(prompt_ids, sampling, version):
                     begun = True
@@ -256,26 +259,23 @@ class VllmEngine(Engine):
                 if await self._is_well() or begun or self.ended.done():
                     raise
             finally:
-                self._running[version] -= 1
-                self._call_ended.set()
+                self._adapters.end_call(version)
 
     async def _stream(self, prompt_ids: Sequence[int], sampling: Sampling, version: int) -> AsyncIterator[Chunk]:
-        total, finish = 0, None
-        async with aclosing(self._client.generate(self._request(prompt_ids, sampling))) as choices:
+        total, finish, kept = 0, None, self._keeps_versions
+        ends, salt = sorted(self.eos_token_ids), f"{self._salt}-v{version}"
+        body = self._endpoint.request(prompt_ids, sampling, ends, self._name, salt)
+        async with aclosing(self._client.stream(self._endpoint.path, body)) as choices:
             async for choice in choices:
                 self._last_chunk = time.monotonic()
                 # under a versioned name a call keeps its version, whatever the engine calls its own by now
-                chunk = calls.chunk_of(choice, version if self._versioned else self.weight_version)
+                chunk = calls.chunk_of(self._endpoint, choice, version if kept else self.weight_version)
                 total, finish = total + len(chunk.token_ids), chunk.finish_reason
                 if finish is not None:
-                    chunk.spans = [(0, total, version)] if self._versioned else calls.spans_of(choice)
+                    chunk.spans = [(0, total, version)] if kept else calls.spans_of(choice)
                 yield chunk
         if finish is None:
             raise EngineError("vLLM ended the stream of a call before its last token")
-
-    def _request(self, prompt_ids: Sequence[int], sampling: Sampling) -> Json:
-        ends = sorted(self.eos_token_ids)
-        return calls.request_body(prompt_ids, sampling, ends, model=self._name, version=self.weight_version)
 
     async def _admitted(self) -> None:
         """Returns when calls may go to the server; waits through updates and restarts. Raises EngineError."""
@@ -299,12 +299,13 @@ class VllmEngine(Engine):
 
     @property
     def serving_versions(self) -> frozenset[int]:
-        return frozenset({self.weight_version, *(self._in_flight if self._versioned else ())})
+        kept = self._adapters.in_flight if self._keeps_versions else ()
+        return frozenset({self.weight_version, *kept})
 
     @property
-    def _in_flight(self) -> list[int]:
-        """Versions that running calls began with."""
-        return sorted(version for version, count in self._running.items() if count)
+    def _keeps_versions(self) -> bool:
+        """Whether a call keeps the weights that it began with."""
+        return self._settings.sync == "lora" and self._adapters.versioned
 
     async def load_weights(self, path: Path, version: int) -> None:
         """Files are checked first, by name, shape and type. If vLLM breaks nevertheless it is started again at the
@@ -315,10 +316,10 @@ class VllmEngine(Engine):
             await asyncio.to_thread(self._check, path)
             before = self._current, self.weight_version, self._name
             try:
-                if self._settings.sync == "lora" and self._versioned:
-                    await self._make_room()
+                if self._keeps_versions:
+                    await self._adapters.make_room()
                     await self._apply(path, version)
-                    await self._retire()
+                    await self._adapters.retire(self._client, version)
                     return
                 self._open.clear()
                 async with updates.paused(self._client):
@@ -345,40 +346,15 @@ class VllmEngine(Engine):
         if self._settings.sync == "full":
             await updates.transfer(self._client, path, str(version))
         else:
-            name = f"{ADAPTER}-v{version}" if self._versioned else ADAPTER
-            if name in self._loaded and not self._versioned:
-                await updates.reload_adapter(self._client, name, path)
-            else:
-                if name in self._loaded:  # the same version sent again
-                    await updates.unload_adapter(self._client, name)
-                await updates.load_adapter(self._client, name, path)
-            self._loaded.add(name)
-            self._name = name
-            if self._can.weight_version and not self._versioned:
+            self._name = await self._adapters.load(self._client, path, version)
+            if self._can.weight_version and not self._adapters.versioned:
                 await updates.label(self._client, version)
         self.weight_version, self._current = version, (path, version)
-
-    async def _make_room(self) -> None:
-        """Waits until a new adapter version can be live beside those that running calls use; then goes on anyway."""
-        deadline = time.monotonic() + RETIRE_S
-        while len(self._in_flight) >= max(2, self._settings.max_loras):
-            self._call_ended.clear()
-            try:
-                await asyncio.wait_for(self._call_ended.wait(), deadline - time.monotonic())
-            except TimeoutError:
-                self._note(f"calls of the adapter versions {self._in_flight} still run after {RETIRE_S:g} s")
-                return
-
-    async def _retire(self) -> None:
-        live = {f"{ADAPTER}-v{version}" for version in self.serving_versions}
-        for name in sorted(self._loaded - live):
-            await updates.unload_adapter(self._client, name)
-            self._loaded.discard(name)
 
     async def _drain(self) -> None:
         """An engine that counts no spans itself: what it sampled before the pause must arrive before the new version
         begins."""
-        if self._can.weight_version:
+        if self._can.weight_version and self._can.generate:
             return
         while (wait := self._last_chunk + QUIET_S - time.monotonic()) > 0:  # noqa: ASYNC110 - silence has no event
             await asyncio.sleep(wait)
@@ -405,7 +381,7 @@ class VllmEngine(Engine):
             "version": can.version if can else None,
             "options": options,
             "render": "endpoint" if chat and chat.renders else "template",
-            "generate": "token ids",
+            "generate": self._endpoint.path if can else None,
             "derender": "endpoint" if chat and chat.derenders else "tokenizer",
             "parser": chat.parser if chat else None,
             "capabilities": can.record() if can else None,
@@ -413,5 +389,9 @@ class VllmEngine(Engine):
             "revision": self._model.revision,
             "dtype": self._settings.dtype,
             "max_model_len": self.max_model_len,
-            "adapters": None if self._settings.sync != "lora" else "versioned" if self._versioned else "in place",
+            "adapters": None
+            if self._settings.sync != "lora"
+            else "versioned"
+            if self._adapters.versioned
+            else "in place",
         }

@@ -1,11 +1,10 @@
-"""A vLLM server over HTTP: what it can do, its control calls, and the stream of one completion."""
+"""A vLLM server over HTTP: its control calls, and the stream of one completion."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import httpx
@@ -23,36 +22,6 @@ _OVERFLOW = ("maximum context length", "maximum model length", "max_model_len", 
 
 class Refused(EngineError):
     """The server answered 4xx: it lives, and will refuse this again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What the server answers to, read from its own list of routes."""
-
-    version: str
-    generate: bool  # token ids in, token ids out
-    render: bool
-    derender: bool
-    pause: bool
-    transfer: bool  # the weight update calls
-    adapters: bool
-    reload_adapter: bool  # worker extension calls, for an update in place
-    weight_version: bool  # spans by weight version, kept by the engine itself
-
-    def record(self) -> Json:
-        return asdict(self)
-
-
-ROUTES = {
-    "generate": ("/inference/v1/generate",),
-    "render": ("/v1/chat/completions/render",),
-    "derender": ("/v1/chat/completions/derender",),
-    "pause": ("/pause", "/resume"),
-    "transfer": ("/init_weight_transfer_engine", "/start_weight_update", "/update_weights", "/finish_weight_update"),
-    "adapters": ("/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
-    "reload_adapter": ("/collective_rpc",),
-    "weight_version": ("/update_weight_version", "/weight_info"),
-}
 
 
 class VllmClient:
@@ -81,12 +50,6 @@ class VllmClient:
         except (httpx.HTTPError, OSError):
             return False
 
-    async def probe(self) -> Capabilities:
-        paths = (await self.call("GET", "/openapi.json")).get("paths", {})
-        version = (await self.call("GET", "/version")).get("version", "unknown")
-        found = {name: all(route in paths for route in routes) for name, routes in ROUTES.items()}
-        return Capabilities(version=str(version), **found)
-
     async def call(
         self, method: str, path: str, body: Json | None = None, *, timeout_s: float = CONTROL_S, **query: str
     ) -> Json:
@@ -112,9 +75,8 @@ class VllmClient:
             return {}
         return answer if isinstance(answer, dict) else {"answer": answer}
 
-    async def generate(self, body: Json) -> AsyncIterator[Json]:
+    async def stream(self, path: str, body: Json) -> AsyncIterator[Json]:
         """The choices of one streamed completion. Leaving the iterator closes the connection, which aborts it."""
-        path = "/inference/v1/generate"
         request = self._http.build_request(
             "POST", path, content=msgspec.json.encode(body), headers={"Content-Type": "application/json"}
         )
@@ -135,6 +97,13 @@ class VllmClient:
             raise _lost(path, error) from None
         finally:
             await asyncio.shield(response.aclose())
+
+
+def without_user(url: str) -> str:
+    """An address without the name and key that may stand in it."""
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
 async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[Json]:

@@ -8,43 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from trainer.config.engine_options import refusal
+
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # what vLLM allows as its maximum
 EXTENSION = "trainer.inference.vllm.worker.WorkerExtension"
 BACKEND = "rltui_files"  # as worker.py registers it
+TRANSFER_FLAGS = f'--worker-extension-cls {EXTENSION} --weight-transfer-config \'{{"backend": "{BACKEND}"}}\''
+Sync = Literal["full", "lora", "none"]
 STREAM_INTERVAL = 8
 CANARY_LOGPROBS = 20
 
-_OURS = "the trainer sets it itself"
-_EXACT = "sampling would no longer be what the learner computes"
-_ADDRESS = "the engine is reached over a private socket"
 CPU_BATCHED_TOKENS = 4096
 # "CPU Generator does not use offset": seen in 0.32.0, when more prompts arrive at once than one step takes
 WHOLE_PROMPTS = "vLLM ends when the prompt of a call with a seed is split over two steps"
-REFUSED: dict[str, str] = {
-    **dict.fromkeys(("host", "port", "uds", "api_key", "root_path", "ssl_keyfile", "ssl_certfile"), _ADDRESS),
-    **dict.fromkeys(("headless", "api_server_count", "grpc_port", "tokens_only", "config"), _OURS),
-    "model": "policy.model_name names the model",
-    "tokenizer": "the tokenizer of policy.model_name is used by engine and learner alike",
-    "skip_tokenizer_init": "chats could not be rendered",
-    "served_model_name": _OURS,
-    "dtype": "training.dtype holds for engine and learner",
-    "seed": "training.seed holds for the whole run",
-    "logprobs_mode": "training needs the log-probabilities under the sampling temperature",
-    "max_logprobs": "the canary of weight syncs needs its top 20",
-    "generation_config": f"with a model's own sampling defaults {_EXACT}",
-    "override_generation_config": f"with other sampling defaults {_EXACT}",
-    "logits_processors": f"with them {_EXACT}",
-    "enable_scale_out": "the gateway generates from token ids",
-    "stream_interval": _OURS,
-    "enable_lora": "training.weight_sync.mode decides it",
-    "lora_modules": "training.weight_sync.mode decides it",
-    "max_lora_rank": "it follows from training.lora.r",
-    **dict.fromkeys(("max_loras", "max_cpu_loras", "lora_dtype"), "it follows from how adapters are synced"),
-    "worker_extension_cls": "weight syncs use it",
-    "weight_transfer_config": "weight syncs use it",
-    "data_parallel_size": "replicas follow from compute.topology.gpus_for_vllm",
-    "pipeline_parallel_size": "an engine replica is split by compute.topology.tensor_parallel alone",
-}
 
 
 class OptionRefused(ValueError):
@@ -60,7 +36,7 @@ class VllmSettings:
     dtype: str
     seed: int
     max_model_len: int
-    sync: Literal["full", "lora", "none"]
+    sync: Sync
     cuda_devices: tuple[str, ...] = ()  # empty: on the CPU
     cores: tuple[int, ...] = ()  # CPU: the cores it may use
     lora_r: int = 16
@@ -88,7 +64,7 @@ def lora_rank(r: int) -> int:
 def arguments(settings: VllmSettings, served_name: str, socket: str) -> list[str]:
     """What follows the server's module. Raises OptionRefused."""
     for key in settings.extra:
-        if (why := REFUSED.get(key.replace("-", "_"))) is not None:
+        if (why := refusal(key)) is not None:
             raise OptionRefused(f"vllm.{key} cannot be set: {why}; delete it")
     own: dict[str, Any] = {
         "uds": socket,

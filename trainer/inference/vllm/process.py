@@ -15,6 +15,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 
+from trainer.devices import visible
 from trainer.inference.engine import EngineError
 from trainer.inference.vllm.http import VllmClient
 from trainer.inference.vllm.options import OptionRefused, VllmSettings, arguments
@@ -119,12 +120,10 @@ def environment(settings: VllmSettings, folder: str) -> dict[str, str]:
         "VLLM_LOGGING_COLOR": "0",
         "HF_HUB_OFFLINE": "1",  # the model is a folder
         "PYTHONUNBUFFERED": "1",
+        **visible(settings.cuda_devices),
     }
     if settings.on_cpu:
         env["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, settings.cores)) or "auto"
-        env["CUDA_VISIBLE_DEVICES"] = ""
-    else:
-        env["CUDA_VISIBLE_DEVICES"] = ",".join(settings.cuda_devices)
     return env
 
 

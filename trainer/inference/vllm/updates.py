@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trainer.inference.engine import EngineError
 from trainer.inference.vllm.http import VllmClient
-from trainer.inference.vllm.options import lora_rank
+from trainer.inference.vllm.options import TRANSFER_FLAGS, lora_rank
 
 UPDATE_S = 600.0  # minutes of a large model on a slow disk, but never for ever
 MAX_HEADER = 100 << 20
@@ -97,6 +97,14 @@ async def paused(client: VllmClient) -> AsyncIterator[None]:
             await client.call("POST", "/resume")
         except EngineError as error:
             raise UpdateBroken(f"vLLM did not resume: {error}") from None
+
+
+async def prepare_transfer(client: VllmClient) -> None:
+    """Raises EngineError where the server was started without our way to load weights."""
+    try:
+        await client.call("POST", "/init_weight_transfer_engine", {"init_info": {}})
+    except EngineError as error:
+        raise EngineError(f"vLLM has to be started with {TRANSFER_FLAGS}: {error}") from None
 
 
 async def transfer(client: VllmClient, folder: Path, label: str) -> None:

@@ -64,6 +64,7 @@ class FilesEngine(WeightTransferEngine[FilesInit, FilesUpdate]):
         from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
 
         finalize_layerwise_reload(self.model, self.model_config)
+        repack_heads(self.model)
 
     def shutdown(self) -> None:
         pass
@@ -80,6 +81,16 @@ def overlaid(base: Path, update: Path) -> Iterator[tuple[str, torch.Tensor]]:
                     continue
                 with safe_open(str(newer[name]), framework="pt") as ours:
                     yield name, ours.get_tensor(name).clone()
+
+
+def repack_heads(model: torch.nn.Module) -> None:
+    """On a CPU vLLM computes with a packed copy of each matrix. A head that shares the embedding's weights is in no
+    file, so the reload leaves it the copy of the earlier ones. On a GPU there is no copy, and this does nothing."""
+    from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, UnquantizedEmbeddingMethod
+
+    for module in model.modules():
+        if isinstance(module, ParallelLMHead) and isinstance(module.quant_method, UnquantizedEmbeddingMethod):
+            module.quant_method.process_weights_after_loading(module)
 
 
 def _names(file: Path) -> list[str]:
