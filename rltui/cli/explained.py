@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rltui.cli.config.values import Leaf
-from rltui.cli.keynames import Name, moved_in, namesakes, old_spellings, without_effect_in
+from rltui.cli.keynames import Name, moved_in, namesakes, old_spellings, spoken_of, without_effect_in
 from rltui.cli.output import Json
 from trainer.config.derive import DERIVATIONS
 from trainer.config.keys import OPEN_SECTIONS, Key, all_keys, all_sections, section_models
@@ -79,6 +79,12 @@ def _not_yet(key: str) -> list[Json]:
     ]
 
 
+def found(word: str) -> Json:
+    """The keys that speak of a word."""
+    rows = [_key_row(all_keys()[path], {}) for path in spoken_of(word)]
+    return {"kind": "found", "word": word, "keys": rows}
+
+
 def _values(here: dict[str, Leaf]) -> Json:
     return {"here": [leaf.as_dict() for leaf in here.values()]} if here else {}
 
@@ -118,7 +124,13 @@ def _section_help(section: str) -> str:
 
 
 def _key_row(known: Key, here: dict[str, Leaf]) -> Json:
-    row = {"key": known.path, "help": known.summary, "required": known.required, "default": known.default}
+    row = {
+        "key": known.path,
+        "help": known.summary,
+        "required": known.required,
+        "default": known.default,
+        "derived": known.derived,
+    }
     leaf = here.get(known.path)
     return row if leaf is None else {**row, "here": leaf.as_dict()}
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from rltui.cli.output import FAILED, INTERRUPTED, OK, USAGE, CliError, abandon_stdout, emit, safe_streams, say
+from rltui.cli.output import FAILED, INTERRUPTED, OK, USAGE, CliError, emit, guard_out, safe_streams, say, settle
 
 # verb: (module with configure(parser) and run(args) -> exit code, one line of help)
 VERBS = {
@@ -32,19 +32,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(arguments)
-    except BrokenPipeError:
-        abandon_stdout()
-        return OK
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
+    finally:
+        settle()
 
 
 def _dispatch(arguments: list[str]) -> int:
     if arguments[:1] in (["-V"], ["--version"]):
         from importlib.metadata import version
 
-        print(f"rltui {version('rltui')}", flush=True)
+        say(f"rltui {version('rltui')}", sys.stdout)
         return OK
     return _call("rltui", VERBS, arguments, "Train language models by reinforcement learning from your terminal.")
 
@@ -53,7 +52,7 @@ def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str],
     """Run the verb that `arguments` begin with. A module that has VERBS is a group of further ones."""
     verb, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
     if verb in ("-h", "--help", "help"):
-        print(_overview(program, verbs, about), flush=True)
+        say(_overview(program, verbs, about), sys.stdout)
         return OK
     if verb not in verbs:
         near = difflib.get_close_matches(verb, verbs, n=1)
@@ -67,7 +66,7 @@ def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str],
     parser = argparse.ArgumentParser(prog=f"{program} {verb}", description=f"{summary}.", allow_abbrev=False)
     module.configure(parser)
     try:
-        args = parser.parse_args(rest)
+        args = parser.parse_intermixed_args(rest)
     except SystemExit as stop:  # argparse has printed its message
         return int(stop.code or OK)
     return _run(module, args, f"{program} {verb}")
@@ -75,14 +74,13 @@ def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str],
 
 def _run(module: ModuleType, args: argparse.Namespace, verb: str) -> int:
     try:
+        guard_out(args)
         return module.run(args)
     except CliError as error:
         say(str(error))
         data = {"ok": False, "error": {"message": str(error).splitlines()[0], **error.details}}
         emit(data, as_json=args.json)
         return error.code
-    except (BrokenPipeError, KeyboardInterrupt):
-        raise
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             say(f"{verb}: no space left on the disk that its output or its files go to; free some space")

@@ -36,6 +36,17 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="write that object to FILE")
 
 
+def guard_out(args: argparse.Namespace) -> None:
+    """CliError: --out names a file that the verb reads."""
+    out = getattr(args, "out", None)
+    if not isinstance(out, Path) or not out.is_file():
+        return
+    given = [item for value in vars(args).values() for item in (value if isinstance(value, list) else [value])]
+    for name in given:
+        if name is not out and isinstance(name, str | Path) and os.path.exists(name) and out.samefile(name):
+            raise CliError(f"--out {out} is the file that is read, and would be lost; give another --out")
+
+
 def emit(data: Json, *, as_json: bool, out: Path | None = None) -> None:
     """Write `data` (with its `schema` first) where the options ask for it: one object on one line.
 
@@ -46,7 +57,7 @@ def emit(data: Json, *, as_json: bool, out: Path | None = None) -> None:
     if out is not None:
         _replace(out, line + "\n")
     if as_json:
-        print(line, flush=True)
+        say(line, sys.stdout)
 
 
 def words(args: argparse.Namespace) -> IO[str]:
@@ -54,8 +65,20 @@ def words(args: argparse.Namespace) -> IO[str]:
     return sys.stderr if args.json else sys.stdout
 
 
-def say(text: str, stream: IO[str] | None = None) -> None:
-    print(text, file=stream or sys.stderr, flush=True)
+def say(text: str, stream: IO[str] | None = None) -> bool:
+    """Print a line. False: its reader has closed the pipe, which ends this output and nothing else."""
+    return put(f"{text}\n", stream or sys.stderr)
+
+
+def put(text: str, stream: IO[str]) -> bool:
+    """`text` as it is; see `say`."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        _abandon(stream)
+        return False
+    return True
 
 
 def safe_streams() -> None:
@@ -65,14 +88,20 @@ def safe_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def abandon_stdout() -> None:
-    """The reader closed the pipe: send the rest, and the flush at exit, nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+def settle() -> None:
+    """Write out what argparse and others have left in the streams, so that the end of the program cannot fail."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (BrokenPipeError, ValueError):
-            os.dup2(nowhere, stream.fileno())
+        except OSError:  # no reader, or no space; who wrote it was told
+            _abandon(stream)
+
+
+def _abandon(stream: IO[str]) -> None:
+    """Send what is left in a stream, and all that follows, nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _finite(value: Any) -> Any:
@@ -87,9 +116,10 @@ def _finite(value: Any) -> Any:
 
 def _replace(path: Path, text: str) -> None:
     try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            file.write(text)
-        os.replace(file.name, path)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+            new = Path(folder, path.name)
+            new.write_text(text, encoding="utf-8")  # with the rights of any new file
+            os.replace(new, path)
     except OSError as error:
         raise CliError(f"cannot write {path}: {error.strerror}; give another --out") from error
 

@@ -1,6 +1,7 @@
 """Finding the verb, and what happens when there is none."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -69,3 +70,81 @@ def test_the_verbs_that_only_read_load_nothing_heavy(here):
         "assert not heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], env=environment(), check=True, cwd=ROOT)
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["validate", "my.toml"], 0),
+        (["validate", "bad.toml"], 2),
+        (["validate", "bad.toml", "--json"], 2),
+        (["config", "set", "my.toml", "training.seed", "7"], 0),
+        (["config", "set", "my.toml", "training.group_size", "3"], 2),
+        (["config", "diff", "my.toml", "other.toml"], 1),
+        (["explain", "training"], 0),
+        (["train", "--help"], 0),
+        (["train", "bad.toml"], 2),
+        (["nonsense"], 2),
+    ],
+)
+def test_a_closed_pipe_changes_neither_the_work_nor_its_exit_status(here, args, code):
+    (here / "bad.toml").write_text("x = [")
+    (here / "other.toml").write_text((here / "my.toml").read_text().replace("group_size = 4", "group_size = 2"))
+    command = [sys.executable, "-m", "rltui", *args]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=writer, env=environment(), timeout=60)
+    os.close(writer)
+    assert done.returncode == code
+    assert ("seed = 7" in (here / "my.toml").read_text()) == ("7" in args)
+
+
+def test_a_full_disk_behind_stdout_is_told(here):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "rltui", "validate", "my.toml"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            timeout=60,
+        )
+    assert done.returncode == 3
+    assert b"no space left" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"Exception" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--dry-run", "my.toml", "training.seed", "7"],
+        ["my.toml", "--dry-run", "training.seed", "7"],
+        ["my.toml", "training.seed", "--dry-run", "7"],
+        ["my.toml", "training.seed", "7", "--dry-run"],
+    ],
+)
+def test_options_may_stand_anywhere(here, capsys, args):
+    assert entry.main(["config", "set", *args]) == 0
+    assert "+seed = 7" in capsys.readouterr().out
+
+
+def test_files_may_follow_options(here, capsys):
+    assert entry.main(["validate", "my.toml", "--set", "training.seed=1", "gone.toml"]) == 2
+    assert "gone.toml: no such file" in capsys.readouterr().err
+
+
+def test_out_is_a_file_like_any_other_and_leaves_nothing_beside_it(here, capsys):
+    (here / "folder").mkdir()
+    assert entry.main(["validate", "my.toml", "--out", "folder"]) == 2
+    assert entry.main(["validate", "my.toml", "--out", "out.json"]) == 0
+    assert {path.name for path in here.iterdir()} == {"folder", "my.toml", "out.json"}
+    (here / "other").touch()
+    assert (here / "out.json").stat().st_mode == (here / "other").stat().st_mode
+
+
+def test_out_never_replaces_what_is_read(here, capsys):
+    before = (here / "my.toml").read_text()
+    for args in (["validate", "my.toml"], ["config", "set", "my.toml", "training.seed", "7"]):
+        assert entry.main([*args, "--out", "./my.toml"]) == 2
+        assert "give another --out" in capsys.readouterr().err
+    assert (here / "my.toml").read_text() == before

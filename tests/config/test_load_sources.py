@@ -236,9 +236,9 @@ def test_numbers_of_thousands_of_digits_are_a_syntax_error() -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("[training]\nseed = 1\nseed = 2\n", "my.toml:3:9"),
-        ("training = 1\n[training]\nseed = 1\n", "my.toml:2:10"),
-        ("a = [1,\n", "my.toml:1:8"),
+        ("[training]\nseed = 1\nseed = 2\n", "my.toml:3:1"),
+        ("training = 1\n[training]\nseed = 1\n", "my.toml:2:1"),
+        ("a = [1,\n", "my.toml:1:5"),
     ],
 )
 def test_a_key_given_twice_or_as_value_and_table(text: str, place: str) -> None:

@@ -65,7 +65,7 @@ CASES: dict[str, list[str]] = {
     "rollout.max_refill_groups": ["rollout.max_refill_groups=1"],
     "training.weight_sync.mode": ["training.weight_sync.mode=lora"],
     "training.weight_sync.verify_every_k": ["training.weight_sync.verify_every_k=5"],
-    "compute.gpu_count": ["compute.gpu_count=1", "compute.gpu_type=H100"],
+    "compute.gpu_count": ["compute.gpu_count=2", "compute.gpu_type=H100"],
     "compute.topology": ["compute.topology.type=single_node_colocate"],
     "compute.launcher": ["compute.launcher=ray", "compute.nodes=2"],
     "training.rewards.step_rewards_enabled": STEPS,
@@ -95,13 +95,13 @@ def test_the_cases_cover_the_table() -> None:
 
 @pytest.mark.parametrize("key", CASES)
 def test_each_entry_is_one_warning(small, key: str) -> None:
-    options = {"device": "cuda", "machine": Machine(2, "NVIDIA H100 80GB HBM3")} if key in ON_GPUS else {}
+    options = {"device": "cuda", "machine": Machine(4, "NVIDIA H100 80GB HBM3")} if key in ON_GPUS else {}
     text = {"text": SMALL.replace('model_name = "builtin:tiny"\n', "")} if key == "policy.source" else {}
     loaded = small(*CASES[key], **options, **text)
     assert pending(loaded) == [key]
     [item] = [item for item in PENDING if item.key == key]
     [problem] = [found for found in loaded.warnings if found.code == "pending"]
-    assert problem.level == "warning" and problem.why.startswith("has no effect yet") and problem.fix
+    assert problem.level == "warning" and problem.why.startswith("not built yet: ") and problem.fix
     refused = [found.key for found in loaded.launch_problems() if found.code == "pending"]
     assert refused == ([key] if item.refuse else [])
 
@@ -114,7 +114,7 @@ def test_a_section_names_its_keys_in_one_warning(small) -> None:
 def test_a_refusal_says_key_value_and_what_to_give_instead(small) -> None:
     [problem] = small("algorithm.variety=grpo").launch_problems()
     assert (problem.level, problem.key, problem.value) == ("error", "algorithm.variety", '"grpo"')
-    assert "cannot carry it out yet" in problem.why and "gspo_token" in (problem.fix or "")
+    assert "not built yet" in problem.why and "gspo_token" in (problem.fix or "")
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -130,6 +130,21 @@ def test_defaults_never_warn(small, device: str) -> None:
 
 def test_a_value_that_repeats_what_is_derived_is_a_default(small) -> None:
     assert pending(small("training.max_lag=4", "smoke.env_name=e", "smoke.task_url=http://localhost:8001")) == []
+
+
+@pytest.mark.parametrize("text", ["compute.topology.tensor_parallel=2", "vllm.tensor_parallel_size=2"])
+@pytest.mark.parametrize("gpus", [0, 4])
+def test_replicas_of_several_gpus_draw_one_word(small, text: str, gpus: int) -> None:
+    """Each of the two keys is the other's default, and still no default of itself."""
+    loaded = small(text, device=None, machine=Machine(gpus))
+    assert len(loaded.warnings) == 1
+
+
+@pytest.mark.parametrize(("count", "warns"), [(0, False), (1, False), (4, True)])
+def test_fewer_gpus_than_there_are(small, count: int, warns: bool) -> None:
+    """None and one are what a run takes; of four it would leave three alone."""
+    loaded = small("compute.gpu_type=x", f"compute.gpu_count={count}", device=None, machine=Machine(8))
+    assert pending(loaded) == ["compute.gpu_count"] * warns
 
 
 def test_judge_options_of_a_judge_that_is_off_have_their_own_warning(small) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from trainer.config.draft import Draft, EditError, reason
 from trainer.config.positions import Path, Positions
-from trainer.config.toml_values import format_key, format_value, split_key
+from trainer.config.toml_values import format_key, format_value, same, split_key
 
 BOM = "\ufeff"
 _INTEGERS = range(-(2**63), 2**63)
@@ -86,17 +86,6 @@ def lookup(data: Any, path: Path) -> Any:
         else:
             return MISSING
     return data
-
-
-def same(a: Any, b: Any) -> bool:
-    """Equal in value and in type, all the way down; NaN equals NaN, 0.0 is not -0.0."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(value, b[name]) for name, value in a.items())
-    if isinstance(a, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    return repr(a) == repr(b)
 
 
 # --- what is wanted

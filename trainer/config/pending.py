@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainer.config.derive import DERIVATIONS
+from trainer.config.derive import derive
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts, Unusable
 from trainer.config.keys import all_keys
@@ -171,17 +171,17 @@ PENDING: tuple[Pending, ...] = (
     Pending(
         "training.weight_sync.verify_every_k",
         "no canary compares engine and learner",
-        "verify_every_k = 0",
+        _LEAVE_OUT,
         "E",
         when=_other_than(0),
     ),
     # --- machine
     Pending(
         "compute.gpu_count",
-        f"no GPU is hidden from the run; {_LAYOUT}",
-        _LEAVE_OUT,
+        _LAYOUT,
+        "gpu_count = 1, or gpu_count = 0 for the CPU",
         "E",
-        when=lambda value, facts: value < facts.gpus,  # more than there are: a rule of [compute] says so
+        when=lambda value, facts: value > 1 and _on_gpus(value, facts),
     ),
     Pending(
         "compute.topology",
@@ -255,13 +255,32 @@ def refusals(facts: Facts) -> list[Problem]:
     return [
         facts.problem(
             item.key,
-            f"valid, but this version cannot carry it out yet: {item.why}",
+            f"valid, but not built yet: {item.why}",
             fix=item.fix,
             code="pending",
         )
         for item, _ in _met(facts)
         if item.refuse
     ]
+
+
+def refusal(key: str, value: Any) -> str | None:
+    """Why a run with `key = value`, and the rest left out, would not be launched; None: it would."""
+    facts = Facts("", {}, set(), evaluates=False, device="cpu")
+    known = all_keys().get(key)
+    if known is None or (not known.required and value == known.default):
+        return None
+    return next((item.why for item in PENDING if item.refuse and item.key == key and item.when(value, facts)), None)
+
+
+def ways(*offers: tuple[str, str, Any]) -> str:
+    """Fixes, of which one will do: those that this version can carry out, or all if it can none.
+
+    Args:
+        offers: (the text, a key, the value that the key then has).
+    """
+    built = [text for text, key, value in offers if refusal(key, value) is None]
+    return "        or   ".join(built or [text for text, _, _ in offers])
 
 
 def _met(facts: Facts) -> Iterator[tuple[Pending, list[str]]]:
@@ -292,20 +311,15 @@ def _differs(key: str, facts: Facts) -> bool:
 
 def _default(key: str, facts: Facts) -> Any:
     """What `key` would be if it were not given."""
-    without = replace(
-        facts,
-        entries={name: entry for name, entry in facts.entries.items() if name != key},
-        derived={name: value for name, value in facts.derived.items() if name != key},
-    )
-    for item in DERIVATIONS:
-        if item.key == key and not item.overrides_given:
-            value = item.compute(without)
-            return value[0] if isinstance(value, tuple) else value
-    return without[key] if not all_keys()[key].required else None
+    entries = {name: entry for name, entry in facts.entries.items() if name != key}
+    without = replace(facts, entries=entries, derived={}, broken=set(facts.broken))
+    derive(without)
+    return None if all_keys()[key].required and key not in without.derived else without[key]
 
 
 def _problem(item: Pending, keys: list[str], facts: Facts) -> Problem:
-    why = f"has no effect yet{', so a run is refused' if item.refuse else ''}: {item.why}"
+    effect = "a run with it does not start" if item.refuse else "it changes nothing"
+    why = f"not built yet: {item.why}; {effect}"
     if keys == [item.key]:
         return facts.warning(item.key, why, fix=item.fix, code="pending")
     names = ", ".join(key.removeprefix(f"{item.key}.") for key in keys)
