@@ -11,12 +11,14 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rltui.cli.output import CliError
 from rltui.sources.find import NoSuchRun, default_runs_dir, find_run, is_run
 from rltui.text import clean, width
 from trainer.config import ConfigError, Loaded, Place, Problem, load, load_mapping, load_text, render
+from trainer.config.errors import shown
+from trainer.config.secrets import masked
 from trainer.config.toml_values import TOO_MANY_DIGITS
 
 # pydantic looks for plugins in every installed package; the schema wants none, and that is a tenth of the time
@@ -27,7 +29,7 @@ STDIN = "-"
 _SPACES = re.compile(r"([ \t]+)")
 _LONGEST = 4000  # characters between two spaces; longer ones are cut
 # Lines that are not prose: a place with its key, a fix that is TOML or a command, a block to paste.
-_WHOLE = re.compile(r"\S+: (?:warning: |note: )?[\w.\"-]+(?: = |$)|  fix: .*(?: = |--set |rltui )|    ")
+_WHOLE = re.compile(r"(?!note: )\S+: (?:warning: |note: )?[\w.\"-]+(?: = |$)|  fix: .*(?: = |--set |rltui )|    ")
 
 
 def add_loading_options(parser: argparse.ArgumentParser) -> None:
@@ -100,6 +102,12 @@ def refuse_record(path: Path) -> None:
         )
 
 
+def refuse_json(path: Path) -> None:
+    """CliError where `path` is a JSON file, which `open_config` reads and nothing here rewrites."""
+    if path.suffix == ".json":
+        raise CliError(f"{path} is JSON, and this verb edits TOML files only; nothing was written")
+
+
 def refusal(error: ConfigError, ending: str = "") -> CliError:
     """The problems of a config as the error of a verb. `ending` says what was not done because of them."""
     tail = f"; {ending}" if ending else ""
@@ -127,7 +135,7 @@ def counts(problems: Sequence[Problem]) -> list[str]:
 
 
 def said(problems: Iterable[Problem]) -> str:
-    return _wrapped(printable("\n".join(map(str, problems))))
+    return wrapped(printable("\n".join(map(str, problems))))
 
 
 def told(problems: Sequence[Problem]) -> str:
@@ -138,7 +146,7 @@ def told(problems: Sequence[Problem]) -> str:
         if item.code == "beaten"
     ]
     rest = render([item for item in problems if item.code != "beaten"])
-    return _wrapped(printable("\n".join([*overruled, *([rest] if rest else [])])))
+    return wrapped(printable("\n".join([*overruled, *([rest] if rest else [])])))
 
 
 def cannot_run(refusals: Sequence[Problem]) -> list[str]:
@@ -154,9 +162,12 @@ def _where(problem: Problem) -> str:
     return str(problem.place) if problem.line is None else f"line {problem.line}"
 
 
-def _wrapped(text: str) -> str:
-    """The prose of problems in the terminal's columns. What is to be pasted, and where a value stands, stays whole."""
-    if "COLUMNS" not in os.environ and not sys.stderr.isatty():
+def wrapped(text: str, stream: IO[str] | None = None) -> str:
+    """The prose of problems in the columns of the terminal that it goes to (default: that of stderr).
+
+    What is to be pasted, and where a value stands, stays whole.
+    """
+    if "COLUMNS" not in os.environ and not (stream or sys.stderr).isatty():
         return text
     lines: list[str] = []
     for line in text.split("\n"):
@@ -201,8 +212,21 @@ def hanging(text: str, first: str = "", later: str | None = None) -> list[str]:
 
 
 def _mapping(text: str, name: str) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """An object, whose keys are given once each: JSON's readers keep the last of two."""
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise _fault(
+                    name, f"{shown(masked(key))} is given twice in one object", "delete one of the two", "syntax"
+                )
+            found[key] = value
+        return found
+
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=once)
+    except ConfigError:
+        raise
     except json.JSONDecodeError as error:
         place, why = Place(name, error.lineno, error.colno), f"not JSON: {error.msg}"
         raise ConfigError([Problem(place, "", why, fix="correct it there", code="syntax")]) from None

@@ -28,7 +28,7 @@ def _described(name: Name, here: dict[str, Leaf]) -> Json:
             return _key(all_keys()[name.path], here)
         case "inner":
             about = {"kind": "inner", "key": name.path, "table": name.now, "help": _inner_help(name.now)}
-            return about | _values(here)
+            return about | {"not_yet": _not_yet(name.path)} | _values(here)
         case "section":
             return _section(name.path, here)
         case "loader":
@@ -71,7 +71,7 @@ def _key(known: Key, here: dict[str, Leaf]) -> Json:
 
 
 def _not_yet(key: str) -> list[Json]:
-    """What this version cannot do with it, also where another key is to blame."""
+    """What this version cannot do with a key or a whole section, also where another key is to blame."""
     return [
         {"why": item.why if item.warns_of(key) else f"{item.key}: {item.why}", "fix": item.fix, "refused": item.refuse}
         for item in PENDING
@@ -93,6 +93,7 @@ def _section(section: str, here: dict[str, Leaf]) -> Json:
     return {
         **section_row(section),
         "kind": "section",
+        "not_yet": _not_yet(section),
         "keys": [_key_row(known, here) for known in all_keys().values() if known.section == section],
         "sections": [section_row(other) for other in all_sections() if other.rpartition(".")[0] == section],
         "moved": dict(moved_in(section)),

@@ -9,7 +9,9 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from rltui.cli.output import FAILED, INTERRUPTED, OK, USAGE, CliError, emit, guard_out, safe_streams, say, settle
 
@@ -24,6 +26,8 @@ VERBS = {
     "explain": ("rltui.cli.explain", "what a config key does, what it may be, and what it is when it is not given"),
     "config": ("rltui.cli.config", "show, change, compare, make and migrate configs"),
 }
+
+NO_OPTION = "\0"  # before a word that stood behind `--`; the system lets no argument hold it
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,10 +70,25 @@ def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str],
     parser = argparse.ArgumentParser(prog=f"{program} {verb}", description=f"{summary}.", allow_abbrev=False)
     module.configure(parser)
     try:
-        args = parser.parse_intermixed_args(rest)
+        args = _parsed(parser, rest)
     except SystemExit as stop:  # argparse has printed its message
         return int(stop.code or OK)
     return _run(module, args, f"{program} {verb}")
+
+
+def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """The arguments by name. Behind `--` nothing is an option, which argparse forgets where options may be mixed in."""
+    if "--" not in arguments:
+        return parser.parse_intermixed_args(arguments)
+    end = arguments.index("--")
+    args = parser.parse_intermixed_args([*arguments[:end], *(f"{NO_OPTION}{word}" for word in arguments[end + 1 :])])
+    for name, value in vars(args).items():
+        setattr(args, name, [_plain(item) for item in value] if isinstance(value, list) else _plain(value))
+    return args
+
+
+def _plain(value: Any) -> Any:
+    return type(value)(str(value).removeprefix(NO_OPTION)) if isinstance(value, str | Path) else value
 
 
 def _run(module: ModuleType, args: argparse.Namespace, verb: str) -> int:

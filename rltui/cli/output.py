@@ -10,6 +10,7 @@ import json
 import math
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -55,7 +56,7 @@ def emit(data: Json, *, as_json: bool, out: Path | None = None) -> None:
     """
     line = json.dumps(_finite({"schema": SCHEMA, **data}), separators=(",", ":"), allow_nan=False)
     if out is not None:
-        _replace(out, line + "\n")
+        _write(out, line + "\n")
     if as_json:
         say(line, sys.stdout)
 
@@ -71,18 +72,23 @@ def say(text: str, stream: IO[str] | None = None) -> bool:
 
 
 def put(text: str, stream: IO[str]) -> bool:
-    """`text` as it is; see `say`."""
+    """`text` as it is; see `say`. Words that stderr cannot take are lost, and change no result."""
     try:
         stream.write(text)
         stream.flush()
-    except BrokenPipeError:
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError) and stream is not sys.stderr:
+            raise
         _abandon(stream)
         return False
     return True
 
 
 def safe_streams() -> None:
-    """A terminal that cannot show a character gets a replacement, never an exception."""
+    """Streams that were closed lead nowhere; a terminal gets a replacement for a character it cannot show."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # `>&-`; in this order, each takes its own descriptor again
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -114,14 +120,28 @@ def _finite(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | bool) else str(value)
 
 
-def _replace(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
+    """A file is there whole, or as it was; a link stays one; what is no file (a pipe, a device) is written to."""
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-            new = Path(folder, path.name)
+        if not _is_file_or_new(path):
+            with path.open("ab") as stream:
+                stream.write(text.encode())
+            return
+        path_behind = Path(os.path.realpath(path))
+        with tempfile.TemporaryDirectory(dir=path_behind.parent, prefix=f".{path_behind.name}.") as folder:
+            new = Path(folder, path_behind.name)
             new.write_text(text, encoding="utf-8")  # with the rights of any new file
-            os.replace(new, path)
+            os.replace(new, path_behind)
     except OSError as error:
         raise CliError(f"cannot write {path}: {error.strerror}; give another --out") from error
+
+
+def _is_file_or_new(path: Path) -> bool:
+    """Whether there is a regular file, or nothing yet. OSError: links that go round, a folder that is closed."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return True
 
 
 def program() -> str:

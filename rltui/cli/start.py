@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,14 +13,12 @@ from rltui.cli.configs import refusal, told
 from rltui.cli.follow import Follower, ending
 from rltui.cli.output import FAILED, USAGE, CliError, Json, say, words
 from rltui.cli.progress import Printer
+from rltui.cli.task_apps import start_problems
 from rltui.launch.base import Job, Launcher, Started
 from rltui.launch.local import LocalLauncher
 from rltui.sources.local import LocalRunSource
-from rltui.text import clean
-from trainer.config import ConfigError, Loaded, Place, Problem, load
-from trainer.config.errors import shown
+from trainer.config import ConfigError, Loaded, load
 from trainer.rundir.layout import new_job_id, run_folder_name
-from trainer.taskapp.registry import BUILTIN
 
 SETTLE_S = 5.0  # how long a coordinator may take to end after its last status
 CHECKPOINT_PREFIXES = ("ft:", "fft:", "qft:", "rl:")
@@ -79,7 +75,7 @@ def prepare(
     """Load and check the config, and name the run's folder. CliError: what is wrong with it, all at once."""
     try:
         loaded = load(config, sets=sets, environ=os.environ, allow_unknown=allow_unknown)
-        if problems := [*loaded.launch_problems(), *_task_app_problems(loaded)]:
+        if problems := start_problems(loaded):
             raise ConfigError(problems)
     except ConfigError as error:
         raise refusal(error, "nothing was started") from error
@@ -92,24 +88,6 @@ def prepare(
         raise CliError(f"{run_dir} already holds a run; give another --run-dir")
     job = Job(config.absolute(), run_dir, job_id, tuple(sets), allow_unknown=allow_unknown)
     return Plan(loaded, job, LocalLauncher())
-
-
-def _task_app_problems(loaded: Loaded) -> Iterator[Problem]:
-    """That there is no such task app among the files of this machine or the built-in ones."""
-    app = loaded.config.services.task_url
-    place = Place(str(loaded.origins["services.task_url"].at))
-    if "://" not in app and app.endswith(".py"):
-        path = Path(app).expanduser().absolute()
-        if not path.is_file():
-            why = f"there is no file {clean(path)}; a path is taken from the folder that you stand in"
-            fix = "give the whole path, or go to the folder that it begins in"
-            yield Problem(place, "services.task_url", why, shown(app), fix=fix, code="no_task_app")
-    elif app.startswith("builtin:") and app.removeprefix("builtin:") not in BUILTIN:
-        known = [f'"builtin:{name}"' for name in BUILTIN]
-        why = "there is no built-in task app of that name"
-        near = difflib.get_close_matches(f'"{app}"', known, n=1, cutoff=0) or known
-        fix, allowed = f"task_url = {near[0]}", f"{', '.join(known)}, a path that ends in .py, or an address"
-        yield Problem(place, "services.task_url", why, shown(app), allowed=allowed, fix=fix, code="no_task_app")
 
 
 def tell_warnings(plan: Plan) -> None:

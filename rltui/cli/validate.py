@@ -14,8 +14,10 @@ from rltui.cli.configs import (
     open_config,
     printable,
     told,
+    wrapped,
 )
 from rltui.cli.output import FINDINGS, OK, USAGE, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.task_apps import NO_FILE, start_problems
 from trainer.config import ConfigError, Loaded, Problem
 from trainer.config.errors import by_position
 from trainer.config.rules.machine import OF_THE_MACHINE
@@ -55,21 +57,21 @@ def _check(name: str, args: argparse.Namespace) -> tuple[Json, int]:
         say(told([*error.problems, *error.warnings]))
         say(printable(f"{shown_as}: {', '.join(counts([*error.problems, *error.warnings]))}"))
         return _report(shown_as, errors=error.problems, warnings=error.warnings), USAGE
-    refusals = loaded.launch_problems()
+    refusals = start_problems(loaded)
     known = {(item.key, item.code) for item in loaded.warnings}
     warnings = [*loaded.warnings, *(_at_launch(item) for item in refusals if (item.key, item.code) not in known)]
     warnings.sort(key=by_position)
     if warnings:
         say(told(warnings))
     for line in _verdict(shown_as, loaded, warnings, refusals):
-        say(printable(line), words(args))
+        say(wrapped(printable(line), words(args)), words(args))
     code = FINDINGS if args.strict and any(_counts(item) for item in warnings) else OK
     return _report(shown_as, loaded=loaded, warnings=warnings, refusals=refusals, ok=code == OK), code
 
 
 def _counts(problem: Problem) -> bool:
     """Whether `--strict` minds it: a file is right or wrong the same way on every machine."""
-    return problem.level == "warning" and problem.code not in OF_THE_MACHINE
+    return problem.level == "warning" and problem.code not in (*OF_THE_MACHINE, NO_FILE)
 
 
 def _at_launch(problem: Problem) -> Problem:

@@ -65,3 +65,10 @@ def test_migrate_of_no_toml_is_2(files, config):
     code, _, err = config("migrate", "old.toml")
     assert code == 2
     assert "not TOML" in err
+
+
+def test_migrate_says_that_json_is_not_its_matter(files, config):
+    (files / "job.json").write_text("{}")
+    code, _, err = config("migrate", "job.json")
+    assert (code, err) == (2, "job.json is JSON, and this verb edits TOML files only; nothing was written\n")
+    assert (files / "job.json").read_text() == "{}"

@@ -62,3 +62,16 @@ def test_new_to_stdout(files, config):
     code, out, _ = config("new", "--from", "old.toml", "--out", "-")
     assert (code, out) == (0, SDK_EXAMPLE)
     assert sorted(os.listdir()) == ["my.toml", "old.toml"]
+
+
+def test_a_copy_is_checked_where_it_is_before_train_is_named(files, config, in_json):
+    (files / "my.env").write_text("A=1\n")
+    (files / "ef.toml").write_text('env_file_path = "my.env"\n' + (files / "my.toml").read_text())
+    (files / "sub").mkdir()
+    code, out, _ = config("new", "--from", "ef.toml", "--out", "sub/ef.toml")
+    assert code == 0
+    assert "but it is not valid there: env_file_path" in out
+    assert " validate " in out and " train " not in out
+    assert " train " in config("new", "--from", "ef.toml", "--out", "beside.toml")[1]
+    _, data = in_json("new", "--from", "ef.toml", "--out", "sub/again.toml")
+    assert [item["key"] for item in data["errors"]] == ["env_file_path"]

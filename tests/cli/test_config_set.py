@@ -179,3 +179,10 @@ def test_set_leaves_the_record_of_a_run_alone(files, config):
     assert (run / "config.toml").read_text() == CONFIG
     assert config("new", "--from", run, "--out", "again.toml")[0] == 0
     assert (files / "again.toml").read_text() == CONFIG
+
+
+def test_set_says_that_json_is_not_its_matter(files, config):
+    (files / "job.json").write_text("{}")
+    code, _, err = config("set", "job.json", "training.seed", "7")
+    assert (code, err) == (2, "job.json is JSON, and this verb edits TOML files only; nothing was written\n")
+    assert (files / "job.json").read_text() == "{}"

@@ -66,7 +66,7 @@ def test_dry_run_shows_the_command_and_makes_nothing(rltui, here):
     ("app", "words"),
     [
         ("apps/mine.py", "there is no file {here}/apps/mine.py"),
-        ("builtin:fact", 'fix: task_url = "builtin:facts"'),
+        ("builtin:fact", "fix: --set services.task_url=builtin:facts"),
         ("builtin:zzz", '"builtin:guess"'),
     ],
 )

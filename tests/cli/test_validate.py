@@ -265,7 +265,7 @@ def test_prose_fits_the_terminal_and_what_is_pasted_stays_whole(here, capsys, mo
     _, _, err = validate(capsys, "sdk.toml", "--set", "training.group_size=5")
     assert err.split() == unwrapped.split()
     for line in err.splitlines():
-        assert len(line) <= columns or re.match(r"\S+:\d+:\d+: |  fix: |note: .* overruled", line), line
+        assert len(line) <= columns or re.match(r"\S+:\d+:\d+: |  fix: ", line), line
     for line in unwrapped.splitlines():
         if line.startswith("  fix: ") and " = " in line:
             assert line in err.splitlines()
@@ -314,3 +314,39 @@ def test_the_environment_counts(here, capsys, monkeypatch):
     code, _, err = validate(capsys, "my.toml")
     assert code == 2
     assert "env RLTUI__TRAINING__GROUP_SIZE: training.group_size = 3" in err
+
+
+def test_the_verdict_and_what_is_overruled_fit_the_terminal(here, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    (here / "my.toml").write_text(JUDGED.replace("http://127.0.0.1:9", "https://your-tunnel.example"))
+    label = "a-rather-long-label-of-forty-characters-x"
+    code, out, err = validate(capsys, "my.toml", "--set", f"policy.label={label}")
+    assert code == 0
+    assert f'is overruled by --set: "{label}"' in " ".join(err.split())
+    assert "but a run of it would not start: services.task_url" in " ".join(out.split())
+    assert [line for line in (out + err).splitlines() if len(line) > 80 and "  fix: " not in line] == []
+
+
+def test_a_task_app_that_is_not_there_is_part_of_the_verdict(here, capsys):
+    (here / "bad.toml").write_text(CONFIG.replace("http://127.0.0.1:9", "builtin:fact"))
+    code, data = report(capsys, "bad.toml")
+    assert (code, data["ok"]) == (0, True)
+    (item,) = data["refusals"]
+    assert (item["line"], item["fix"]) == (7, 'task_url = "builtin:facts"')
+    assert validate(capsys, "bad.toml", "--strict")[0] == 1
+    _, out, err = validate(capsys, "my.toml", "--set", "services.task_url=builtin:fact")
+    assert "; but a run of it would not start: services.task_url" in out
+    assert "  fix: --set services.task_url=builtin:facts" in err.splitlines()
+
+
+def test_a_task_app_file_is_looked_for_where_one_stands(here, capsys, monkeypatch):
+    args = ("my.toml", "--set", "services.task_url=apps/mine.py", "--strict")
+    code, out, err = validate(capsys, *args)
+    assert code == 0, "the file may be right in another folder"
+    assert f"there is no file {here}/apps/mine.py" in err
+    assert "would not start" in out
+    (here / "apps").mkdir()
+    (here / "apps" / "mine.py").touch()
+    assert validate(capsys, *args)[2].count("no file") == 0
+    monkeypatch.setenv("TASK_APP_URL", "builtin:gues")
+    assert "env TASK_APP_URL: warning: services.task_url" in validate(capsys, "my.toml")[2]

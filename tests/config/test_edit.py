@@ -387,3 +387,42 @@ def test_a_text_that_is_no_toml_is_refused() -> None:
         edit("a = 1\nb = \n", {"a": 2})
     with pytest.raises(EditError):
         edit("a = " + "[" * 5000, {"a": 2})
+
+
+SEEDS = """\
+seeds = [            # held out
+  160, 161, 162, # first
+  163, 164,
+]
+temperature = 0.0    # greedy
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("[1,2,3]", "seeds = [1,2,3]      # held out\n"),
+        ("[]", "seeds = []           # held out\n"),
+        ("[1000, 2000, 3000]", "seeds = [1000, 2000, 3000] # held out\n"),
+        ("[160,161]", "seeds = [            # held out\n  160, 161, # first\n]\n"),
+        ("[163, 164]", "seeds = [            # held out\n  163, 164,\n]\n"),
+        ("[160, 162, 163]", "seeds = [            # held out\n  160, 162, # first\n  163,\n]\n"),
+        ("[163, 5]", "seeds = [163, 5]     # held out\n"),
+    ],
+)
+def test_another_list_leaves_no_blank_line_and_keeps_the_comment_on_it(typed: str, wanted: str) -> None:
+    for newline in ("\n", "\r\n"):
+        text = SEEDS.replace("\n", newline)
+        new = edit(text, {"seeds": Raw(typed)})
+        assert new == (wanted + "temperature = 0.0    # greedy\n").replace("\n", newline)
+
+
+def test_one_item_a_line_stays_so_below_the_comment_on_the_bracket() -> None:
+    text = "a = [ # b\n  # c\n  0x1, # d\n  2,\n]\n"
+    assert edit(text, {"a": [5, 1, 6]}) == "a = [ # b\n  # c\n  5,\n  0x1,\n  6,\n]\n"
+
+
+def test_both_comments_of_a_list_that_becomes_a_line_stay() -> None:
+    assert edit("a = [ # b\n  1,\n] # c\n", {"a": Raw("[7,8]")}) == "a = [7,8] # b # c\n"
+    nested = "a = [\n  [ # b\n    1,\n  ], [2]\n]\n"  # no place for a comment
+    assert edit(nested, {"a": Raw("[[7,8],[2]]")}) == "a = [\n  [7,8], [2]\n]\n"

@@ -98,3 +98,27 @@ def test_an_object_is_refused_without_its_address(errors) -> None:
     assert problem.value == "<object>" and problem.why == "a Python object (object) was given"
     [problem] = errors(overrides={"rollout.env_config": {"a": object()}})
     assert "an object, which JSON cannot carry" in problem.why and "0x" not in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("section", "fix"),
+    [
+        ('[training.step_rewards_weights]\nab = "x"\n', "delete this section"),
+        ('[judge.reward_blend]\nenv = "a"\nevent = 1\n', "keep in this section only: event = 1"),
+    ],
+)
+def test_a_table_with_a_header_is_no_line(errors, section: str, fix: str) -> None:
+    [problem] = errors(text=SMALL + section)
+    assert problem.fix == fix
+
+
+def test_a_note_about_a_table_with_a_header(small) -> None:
+    notes = small(text=f"{SMALL}[judge.reward_blend]\nenv = 0.5\n").warnings
+    assert [item.fix for item in notes if item.code == "no_effect"] == ["delete this section"]
+
+
+def test_what_applies_without_the_argument(errors) -> None:
+    text = f"{SMALL}clip_eps_low = 0.1\n"
+    [problem] = errors("training.clip_eps_low=-0.1", text=text)
+    line = text.count("\n")
+    assert problem.fix == f"leave out --set training.clip_eps_low; 0.1 of my.toml:{line}:16 then applies"

@@ -62,6 +62,7 @@ CASES: dict[str, list[str]] = {
     "training.kl_coef": ["training.kl_coef=0.1", SHARED],
     "compute.topology.reference_placement": [SHARED],
     "training.max_lag": ["training.max_lag=8"],
+    "training.weight_sync_interval": ["training.weight_sync_interval=3"],
     "rollout.max_refill_groups": ["rollout.max_refill_groups=1"],
     "training.weight_sync.mode": ["training.weight_sync.mode=lora"],
     "training.weight_sync.verify_every_k": ["training.weight_sync.verify_every_k=5"],
@@ -222,4 +223,16 @@ def test_how_long_the_table_is(capsys) -> None:
     with capsys.disabled():
         by_issue = Counter(item.issue for item in PENDING)
         print(f"\n{len(PENDING)} entries pending: " + ", ".join(f"{k} {n}" for k, n in sorted(by_issue.items())))
-    assert len(PENDING) <= 33
+    assert len(PENDING) <= 34
+
+
+@pytest.mark.parametrize(("interval", "warns"), [(1, False), (2, False), (3, True), (4, True)])
+def test_an_interval_that_ends_of_iterations_break(small, interval: int, warns: bool) -> None:
+    """Of 2 updates an iteration."""
+    found = small(f"training.weight_sync_interval={interval}").warnings
+    assert any(item.key == "training.weight_sync_interval" and item.code == "pending" for item in found) is warns
+
+
+def test_a_lag_without_any_sync_has_one_note(small) -> None:
+    found = small("training.max_lag=2", "training.weight_sync.enable=false").warnings
+    assert [item.code for item in found if item.key == "training.max_lag"] == ["max_lag"]

@@ -21,6 +21,10 @@ FOUND = {
     "api-key": ("rollout.env_config.API-KEY", "abcdefgh1234", "abcdefgh"),
     "a provider's key": ("rollout.env_config.openai_key", "abcd1234efgh5678", "abcd1234"),
     "a short password": ("rollout.env_config.password", "hunter2", "hunter2"),
+    "a secret token": ("rollout.env_config.secret_token", "abcdefgh", "abcdefgh"),
+    "pass": ("rollout.env_config.pass", "hunter2xyz", "hunter2"),
+    "pw": ("rollout.env_config.pw", "hunter2xyz", "hunter2"),
+    "a passphrase": ("rollout.env_config.ssh_passphrase", "hunter2xyz", "hunter2"),
     "a number": ("rollout.env_config.password", "12345678901", "12345678901"),
     "basic authentication": ("rollout.env_config.x", '"Basic dXNlcjpwYXNzd29yZA=="', "dXNlcjpw"),
     "a tracker's key": ("logging.wandb", "0123456789abcdef0123456789abcdef01234567", "0123456789ab"),
@@ -40,6 +44,8 @@ PASS = [
     ("rollout.env_config.password", "is asked for"),
     ("rollout.env_config.max_tokens", 1_000_000),
     ("rollout.env_config.secret", True),
+    ("rollout.env_config.first_pass", "greedy-search"),
+    ("rollout.env_config.bypass", "the-cache"),
     ("rollout.env_config.commit", "0123456789abcdef0123456789abcdef01234567"),
     ("rollout.env_config.sort_key", "created_at_2024_descending"),
     ("rollout.env_config.text", "Basic understanding of 12 Things, a bearer of news"),
@@ -58,6 +64,12 @@ def test_it_is_refused_and_not_repeated(small, name: str) -> None:
         small(f"{key}={value}")
     assert "secret" in {item.code for item in caught.value.problems}
     assert secret not in str(caught.value) and secret not in repr(caught.value.problems)
+
+
+def test_a_table_that_is_not_closed(small) -> None:
+    with pytest.raises(ConfigError) as caught:
+        small('rollout.env_config={ password = "hunter2xyz"')
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("key", "value"), PASS)

@@ -35,6 +35,11 @@ LINES: dict[str, tuple[str, str]] = {
     "x = 10s": ("text without quotes", 'x = "10s"'),
     "x = “abc”": ("quotes of TOML", 'x = "abc"'),
     'x = "C:\\models"': ("backslash", "x = 'C:\\models'"),
+    "rate = 2e-3,": ("a number stands alone", "rate = 2e-3"),
+    "rate = 2E-3f": ("a number stands alone", "rate = 2E-3"),
+    "x = 1,000": ("a number stands alone", "x = 1_000"),
+    "x = 3;": ("a number stands alone", "x = 3"),
+    'x = "a",': ("no , ends a line", 'x = "a"'),
     "[section": ("] that ends", "[section]"),
 }
 
@@ -59,7 +64,8 @@ def test_a_line_that_is_wrong_by_itself(line: str, below: str) -> None:
         ("[a]\nx = 1\nx = 2\n", 3, "a.x is given twice, first at line 2"),
         ("[a]\nx = 1\ny = [1,\n2]\nx = 2", 5, "a.x is given twice, first at line 2"),
         ("[a]\ny = 1\n[b]\n[a]\nz = 1\n", 4, "the section [a] begins at line 1 already"),
-        ("a = 1\n[a]\nb = 1\n", 2, "the section [a] begins at line 1 already"),
+        ("a = 1\n[a]\nb = 1\n", 2, "a has a value at line 1, so there can be no section [a]"),
+        ("[t]\nlora = 3\n[t.lora]\nr = 8", 3, "t.lora has a value at line 2, so there can be no section [t.lora]"),
         ("a = 1\na.b = 2\n", 2, "a has a value at line 1, so there can be no a.b"),
         ("x = {a = 1, a = 2}\n", 1, "given twice between { and }"),
         ("z = 1\nx = [\n1,\n2\n", 2, "what [ opens is not closed"),
@@ -86,6 +92,33 @@ def test_what_is_wrong_between_lines(text: str, line: int, why: str) -> None:
 def test_a_line_that_may_hold_a_secret_is_not_repeated(line: str) -> None:
     problem = problem_of(f"[a]\n{line}\n")
     assert "hunter2" not in str(problem) and "hf_abc" not in str(problem) and problem.line == 2
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'api_key: "hunter2xyz"',
+        'x = { password = "hunter2xyz"',
+        'x = { password = "hunter2xyz"\ny = 1',
+        "password = [\n  hunter2xyz\n]",
+        'password = """\nhunter2xyz\\q\n"""',
+        'pass "hunter2xyz"',
+        'pw = """\nhunter2xyz',
+        "secret_token = hunter2xyz",
+        "passphrase hunter2xyz",
+        "x = 1 // password = hunter2xyz",
+        "[p password = hunter2xyz",
+        '{"password": "hunter2xyz"}',
+        "export DB_PASSWORD=hunter2xyz",
+    ],
+)
+def test_a_broken_line_that_names_a_secret_is_not_repeated(lines: str) -> None:
+    problem = problem_of(f"[a]\n{lines}\n")
+    assert "hunter2" not in str(problem) and problem.fix and problem.line in (2, 3)
+
+
+def test_a_line_that_names_a_variable_is_shown() -> None:
+    assert problem_of("api_key_env = OPENAI_API_KEY").fix == 'api_key_env = "OPENAI_API_KEY"'
 
 
 def test_any_damage_has_an_answer() -> None:

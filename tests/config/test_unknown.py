@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from tests.config.texts import SMALL
-from trainer.config import ConfigError, all_keys, load_mapping
+from trainer.config import ConfigError, all_keys, load_mapping, unknown
 from trainer.config.migrations import MOVES
 from trainer.config.suggest import distance, nearest_key, nearest_keys, nearest_section
 
@@ -218,3 +218,17 @@ def test_free_tables_are_not_checked_below(small, table: str) -> None:
     assert [
         item for item in small(f"{table}={{ anything = {{ at = 'all' }} }}").warnings if item.code == "unknown_key"
     ] == []
+
+
+def test_a_key_of_another_section_where_names_are_passed_on(small) -> None:
+    text = f"{SMALL}[vllm]\ntemperature = 0.3\ngroup_size = 4\nswap_space = 4\n"
+    found = {item.key: item.why for item in small(text=text).warnings if item.code == "engine_option"}
+    assert set(found) == {"vllm.temperature", "vllm.group_size"}
+    assert "as it is" in found["vllm.temperature"] and "`policy.temperature`" in found["vllm.temperature"]
+
+
+def test_after_many_unknown_keys_none_is_looked_up(errors, monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr(unknown, "nearest_keys", lambda key: asked.append(key) or ())
+    text = SMALL + "".join(f"some_name_{number} = 1\n" for number in range(200))
+    assert len(errors(text=text)) == 200 and len(asked) <= unknown.MOST_LOOKED_UP

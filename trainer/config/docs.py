@@ -23,7 +23,8 @@ One TOML file describes one run. Where several sources give a key, the order is:
 then the file, then the default. A value that is beaten is reported once.
 
 - **Environment.** `TASK_APP_URL` is `services.task_url`. `RLTUI__TRAINING__SEED=3` is `training.seed`: any key, with
-  two underscores where a path has a dot, and a value as TOML writes it.
+  two underscores where a path has a dot, and a value as TOML writes it. Names are read in small letters, so a name
+  with capitals in a free table is given in the file or by `--set`; and so is `env_file_path`.
 - **Secrets** (`ENVIRONMENT_API_KEY`, `OPENAI_API_KEY` and the like) are read from the environment only. What looks
   like a secret in the file is an error that does not repeat it.
 - **Types are strict.** No text for a number, no boolean for an integer, no NaN. An integer will do for a number.

@@ -15,6 +15,7 @@ from trainer.config.toml_values import format_key, split_key
 
 _BLANKS = re.compile(" *")
 _COMMENT = re.compile(rf"{STRING.pattern}|(?P<comment>#[^\r\n]*)", re.DOTALL)
+_TABS_AND_BLANKS = re.compile(r"[ \t]*")
 _BLANKS_COMMENT = re.compile(r"[ \t]*(#[^\r\n]*)?")
 
 
@@ -320,35 +321,54 @@ class Draft:
             self.splice((at, at, "".join(f"{line}{text}," for text in texts)))
 
     def remove_items(self, path: Path, indexes: Sequence[int]) -> None:
-        """Each with its comma; with its line and the comment on it, if it has a line of its own."""
+        """Each with its comma; a line of which no item is left goes as a whole, with the comment on it."""
         items = self._items(path)
-        spans = []
-        for index in indexes:
-            item = items[index]
+        runs: list[tuple[int, int]] = []
+        for item in (items[index] for index in sorted(indexes)):
             end = item.value_end or 0
             comma = self._comma(end)
             end = end if comma is None else comma + 1
-            rest = _past(_BLANKS_COMMENT, self.text, end)
-            if self._begins_line(item.key) and self.is_blank_at(rest):
-                spans.append((self.line_start(item.key), self.line_end(rest)))
+            if runs and not self.text[runs[-1][1] : item.key].strip(" \t"):  # beside the one before
+                runs[-1] = (runs[-1][0], end)
             else:
-                spans.append((item.key, end))
-        self.splice(*((start, end, "") for start, end in spans))
+                runs.append((item.key, end))
+        self.splice(*((*self._with_blanks(start, end), "") for start, end in runs))
+
+    def _with_blanks(self, start: int, end: int) -> tuple[int, int]:
+        """The span of items that go, and what they would leave behind: an empty line, blanks at an end, two blanks."""
+        rest = _past(_BLANKS_COMMENT, self.text, end)
+        if not self.is_blank_at(rest):
+            return start, _past(_TABS_AND_BLANKS, self.text, end)
+        if self._begins_line(start):
+            return self.line_start(start), self.line_end(rest)
+        return len(self.text[:start].rstrip(" \t")), end
 
     def replace_items(self, path: Path, texts: Sequence[str]) -> None:
-        """All items anew; an array of one item a line stays one."""
+        """All items anew. An array of one item a line stays one; one of several items on its lines becomes a line."""
         items = self._items(path)
         mark = self.marks[path]
-        if not texts or not items:
-            self.replace(path, f"[{', '.join(texts)}]")
+        in_lines = [self._begins_line(item.key) for item in items]
+        if not texts or not items or (in_lines[0] and not all(in_lines)):
+            self.replace_list(path, f"[{', '.join(texts)}]")
             return
         first, last = items[0].key, items[-1].value_end or 0
-        if self._begins_line(first):
-            line = self.newline + self.indent(first)
-            body = "".join(f"{line}{text}," for text in texts)
-            self.replace(path, f"[{body}{self.newline}{self.indent(mark.key)}]")
+        if in_lines[0]:
+            body = f",{self.newline}{self.indent(first)}".join(texts)
+            self.splice((first, mark.value_end or 0, f"{body},{self.newline}{self.indent(mark.key)}]"))
         else:
             self.splice((first, last, ", ".join(texts)))
+
+    def replace_list(self, path: Path, value_text: str) -> None:
+        """Another list, on one line; the comment behind the old one's bracket comes to stand behind the new one."""
+        mark = self.marks[path]
+        start, end = mark.value or 0, mark.value_end or 0
+        comment = _BLANKS_COMMENT.match(self.text, start + 1)
+        if path not in self.pairs or comment is None or comment[1] is None:
+            self.replace(path, value_text)
+            return
+        line = self.line_start(start)
+        new = _beside(self.text[line:start] + value_text, comment[1], comment.start(1) - line)
+        self.splice((start, end, new[start - line :]))
 
     def _items(self, path: Path) -> list[Mark]:
         items = []

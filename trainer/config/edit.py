@@ -121,6 +121,11 @@ class _Wanted:
         return _Wanted(self.value[name], self.spelling, (*self.at, name))
 
     @property
+    def is_line(self) -> bool:
+        """Whether it was typed, on one line."""
+        return "\n" not in self.spelling.get(self.at, "\n")
+
+    @property
     def text(self) -> str:
         return self.spelling.get(self.at) or format_value(self.value)
 
@@ -251,6 +256,8 @@ def _set_list(draft: Draft, path: Path, old: list[Any], wanted: _Wanted) -> None
         draft.append_items(path, [wanted.part(index).text for index in range(len(old), len(new))])
     elif new and (left_out := _left_out(old, new)) is not None and draft.is_multi_line(path):
         draft.remove_items(path, left_out)
+    elif wanted.is_line and not any(same(one, other) for one in old for other in new):
+        draft.replace_list(path, wanted.text)  # a wholly new list, as it was typed
     else:
         spelt = [(item, draft.value_text((*path, index))) for index, item in enumerate(old)]
         texts = []

@@ -3,22 +3,35 @@
 import re
 import shlex
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from trainer.config.errors import Problem
-from trainer.config.toml_values import format_value, parse_value, split_key
+from trainer.config.migrate import Entry
+from trainer.config.toml_values import format_key, format_value, parse_value, split_key
 
 OR = "        or   "  # between two fixes
 _OF_ENV = re.compile(r"env (\S+)(?: of (.+))?")
 
 
-def fitted(problem: Problem) -> Problem:
-    """`problem`, whose fix can be carried out where its value was given."""
-    if problem.fix is None or problem.line is not None:
+def fitted(problem: Problem, entry: Entry | None = None, lines: Sequence[str] = ()) -> Problem:
+    """`problem`, whose fix can be carried out where its value was given.
+
+    Args:
+        problem: what is wrong.
+        entry: what was given for its key.
+        lines: those of the file, if there is one.
+    """
+    if problem.fix is None:
         return problem
     source, fit = problem.file, None
+    if problem.line is not None:
+        if problem.line > len(lines) or not lines[problem.line - 1].lstrip().startswith("["):
+            return problem
+        fit = _of_header
+    elif entry is not None and entry.beneath is not None and entry.place == problem.place:
+        problem = replace(problem, fix=_uncovering(problem.fix, entry.beneath))
     if source == "--set":
         fit = _of_set
     elif match := _OF_ENV.fullmatch(source):
@@ -31,6 +44,26 @@ def fitted(problem: Problem) -> Problem:
 
 
 Fit = Callable[[Problem, str], str]
+
+
+def _uncovering(fix: str, beneath: Entry) -> str:
+    """A value that is taken away is not derived where a weaker source has another."""
+    ways = fix.split(OR)
+    applies = f"delete this line; {beneath.shown} of {beneath.place} then applies"
+    return OR.join(applies if way.startswith("delete this line") else way for way in ways)
+
+
+def _of_header(problem: Problem, way: str) -> str:
+    """A table with a header of its own has no line that could be replaced."""
+    if way.startswith("delete this line"):
+        return way.replace("line", "section", 1)
+    value = _assigned(problem, way)
+    if value is None or not isinstance(value[0], dict):
+        return way
+    if not value[0]:
+        return "delete this section"
+    kept = ", ".join(f"{format_key(name)} = {format_value(item)}" for name, item in value[0].items())
+    return f"keep in this section only: {kept}"
 
 
 def set_text(key: str, value: Any) -> str:

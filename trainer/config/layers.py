@@ -35,7 +35,8 @@ def merge(layers: Sequence[Sequence[Entry]]) -> tuple[dict[str, Entry], list[Pro
                 key = ".".join([entry.key, *map(format_key, path)])
                 loser = next((part for at, part in below.parts.items() if at[: len(path)] == path), below)
                 beaten.setdefault(key, []).append((loser, old, entry, new))
-            merged[entry.key] = _over(below, entry)
+            beneath = below if below.value is not None else below.beneath
+            merged[entry.key] = replace(_over(below, entry), beneath=beneath)
     notes = [_beaten(key, fights) for key, fights in beaten.items()]
     return {key: entry for key, entry in merged.items() if entry.value is not None}, notes
 

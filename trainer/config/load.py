@@ -24,11 +24,12 @@ from trainer.config.env_file import variables
 from trainer.config.errors import ConfigError, Place, Problem, by_position
 from trainer.config.facts import Device, Facts
 from trainer.config.fitting import fitted
-from trainer.config.keys import all_keys
+from trainer.config.keys import all_keys, all_sections
 from trainer.config.launch import launch_problems
 from trainer.config.layers import merge, without_injected
 from trainer.config.machine import Machine, inspect
 from trainer.config.migrate import Entry, Origin, by_given_key, migrate
+from trainer.config.migrations import SECTION_MOVES
 from trainer.config.pending import pending_problems, refusals
 from trainer.config.positions import Positions
 from trainer.config.rules import RULES
@@ -110,7 +111,7 @@ class Loaded:
         refused = refusals(self._facts)
         keys = {problem.key for problem in refused}
         found = [problem for problem in launch_problems(self._facts) if problem.key not in keys] + refused
-        return [fitted(problem) for problem in found]
+        return _fitted(found, self._facts, self.text)
 
 
 def load(
@@ -225,6 +226,10 @@ def load_mapping(
     """`load` for a JSON config: positions are JSON pointers. env_file_path is not followed: it names a file of
     the machine that the body came from.
     """
+    if not isinstance(data, Mapping):
+        why = "not a config: a table (in JSON an object) is wanted"
+        fix = 'give {"algorithm": {...}, ...}'
+        raise ConfigError([Problem(Place(name), "", why, fix=fix, code="type")])
     try:
         given = without_injected(from_json(data, name))
         options = _Options(sets, overrides, environ, allow_unknown, device, machine)
@@ -248,12 +253,17 @@ class _Options:
 
 def _load(given: list[Given], name: str, text: str | None, sections: frozenset[str], options: _Options) -> Loaded:
     from_over = from_overrides(options.overrides or {})
+    if unset := {item.key for item in from_over if item.value is None and item.key in all_sections()}:
+        given = [item for item in given if _section_of(item.key) not in unset]
+        from_over = [item for item in from_over if item.key not in unset]
+        sections -= unset
     from_set, problems = from_sets(options.sets)
     own = os.environ if options.environ is None else options.environ
     env_file, found = variables([*given, *from_over, *from_set], options.folder, own)
     problems += found
     environ = {**env_file.values, **own}
     from_env, found = from_environment(environ, {name: env_file.path for name in env_file.values if name not in own})
+    from_env = [item for item in from_env if _section_of(item.key) not in unset]
     problems += found
     layers = [given, from_env, from_over, from_set]
     all_given = [item for layer in layers for item in layer]
@@ -303,6 +313,12 @@ def _sections(data: Mapping[str, Any]) -> frozenset[str]:
     )
 
 
+def _section_of(key: str) -> str:
+    """The first part of a key, as it is called now."""
+    first = key.partition(".")[0]
+    return SECTION_MOVES.get(first, first)
+
+
 def _is_secret(item: Given) -> bool:
     return is_secret(item.key, item.value)
 
@@ -330,7 +346,7 @@ def _surroundings(entries: Mapping[str, Entry], environ: Mapping[str, str], opti
 def _finish(facts: Facts, early: list[Problem], text: str | None, env_file: Mapping[str, str]) -> Loaded:
     """Derivations, rules over several keys, and the typed config."""
     derived_origins = derive(facts)
-    problems = [fitted(problem) for problem in early + facts.collect(RULES) + pending_problems(facts)]
+    problems = _fitted(early + facts.collect(RULES) + pending_problems(facts), facts, text)
     if any(problem.level == "error" for problem in problems):
         raise ConfigError(problems)
     given = {key: entry.value for key, entry in facts.entries.items()}
@@ -354,6 +370,11 @@ def _finish(facts: Facts, early: list[Problem], text: str | None, env_file: Mapp
         _early=early,
         env_file=env_file,
     )
+
+
+def _fitted(problems: list[Problem], facts: Facts, text: str | None) -> list[Problem]:
+    lines = text.split("\n") if text else ()
+    return [fitted(problem, facts.entries.get(problem.key), lines) for problem in problems]
 
 
 def _with_origins(values: Mapping[str, Any], origins: Mapping[str, Origin], prefix: str = "") -> dict[str, Any]:

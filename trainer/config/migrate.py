@@ -40,6 +40,7 @@ class Entry:
 
     `parts`: of a table that lies over others, what gave the parts that it did not give itself, by path.
     `text`: how the value is spelt in the file, if it is still that value.
+    `beneath`: what a weaker source gives, which applies where this one is taken away.
     """
 
     key: str
@@ -50,6 +51,7 @@ class Entry:
     weak: bool = False
     parts: Mapping[tuple[str, ...], Entry] = field(default_factory=dict)
     text: str | None = None
+    beneath: Entry | None = None
 
     @property
     def shown(self) -> str:

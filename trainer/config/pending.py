@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainer.config.derive import derive
+from trainer.config.derive import arithmetic, derive
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts, Unusable
 from trainer.config.keys import all_keys
@@ -50,6 +50,7 @@ class Pending:
         refuse: the run would be another than was asked for, so it is not launched.
         but: keys of the section that are built, or have an entry of their own.
         within: keys and sections that mean something only with this key: its warning speaks for them.
+        effect: what becomes of a value that is not refused.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Pending:
     refuse: bool = False
     but: tuple[str, ...] = ()
     within: tuple[str, ...] = ()
+    effect: str = "it changes nothing"
 
     def covers(self, key: str) -> bool:
         """Whether `key` is without effect through this entry."""
@@ -150,7 +152,15 @@ PENDING: tuple[Pending, ...] = (
         "training is synchronous, so the lag is always 0",
         "max_lag = 0",
         "E",
-        when=_other_than(0),
+        when=lambda value, facts: value != 0 and facts["training.weight_sync.enable"],
+    ),
+    Pending(
+        "training.weight_sync_interval",
+        "training is synchronous, so weights reach the engine at the end of each iteration, whatever the interval",
+        "weight_sync_interval = 1",
+        "E",
+        when=lambda value, facts: facts["training.weight_sync.enable"] and arithmetic(facts)["m"] % value != 0,
+        effect="it holds only within an iteration's updates (m)",
     ),
     Pending("rollout.max_refill_groups", "dead groups are not replaced", "max_refill_groups = 0", "E"),
     Pending(
@@ -318,7 +328,7 @@ def _default(key: str, facts: Facts) -> Any:
 
 
 def _problem(item: Pending, keys: list[str], facts: Facts) -> Problem:
-    effect = "a run with it does not start" if item.refuse else "it changes nothing"
+    effect = "a run with it does not start" if item.refuse else item.effect
     why = f"not built yet: {item.why}; {effect}"
     if keys == [item.key]:
         return facts.warning(item.key, why, fix=item.fix, code="pending")

@@ -28,19 +28,23 @@ _KNOWN = re.compile(
 )
 # What stands under such a name is a secret, unless it is short or prose.
 _SECRET_NAME = re.compile(
-    r".*api[_-]?key|(?:.*[_-])?(?:secret(?:[_-]key)?|password|passwd|(?:access|private)[_-]key|authorization"
-    r"|(?:access|auth)[_-]token|credentials?)",
+    r".*api[_-]?key|(?:.*[_-])?(?:secret(?:[_-](?:key|token))?|password|passphrase|passwd|pwd|pw"
+    r"|(?:access|private)[_-]key|authorization|(?:access|auth)[_-]token|credentials?)"
+    r"|(?:(?:db|http|login|proxy|smtp|user)[_-])?pass",
     re.IGNORECASE,
 )
 # Other things have such a name, too: a secret is what looks random.
 _MAYBE_NAME = re.compile(
-    r"(?:(?:.*[_-])?(?:api|bearer|bot|hf|refresh|secret|session)[_-])?token"
+    r"(?:(?:.*[_-])?(?:api|bearer|bot|hf|refresh|session)[_-])?token"
     r"|(?:.*[_-])?(?:openai|anthropic|groq|gemini|google|judge|synth|wandb|environment|provider|service)[_-]key",
     re.IGNORECASE,
 )
 _RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_.+/=-]{16,}")
 _TOKEN = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=-]{24,}")
 _HEX = re.compile(r"[0-9a-f]{32,}")
+# The name of what may be a key in a line that need not be TOML: it begins something, or = or : follows it.
+_BEGINS = re.compile(r"""(?:^|[{,.\[\n])[ \t]*["']?([\w-]+)""")
+_ENDS = re.compile(r"""(?<![\w-])([\w-]++)["']?[ \t]*[=:]""")
 _VARIABLE = re.compile(r"\$\w+|\$\{\w+\}")
 SHORTEST = 6  # characters of what counts as a password; "EMPTY", "none" and "dummy" are none
 
@@ -71,6 +75,12 @@ def _is_secret_text(key: str, name: str, text: str) -> bool:
         return _HEX.fullmatch(text) is not None
     holds_address = key.startswith("services.") or name.endswith(("_env", "_url"))
     return holds_address and _TOKEN.fullmatch(text) is not None
+
+
+def may_hold_secret(text: str) -> bool:
+    """Whether lines of a file, TOML or not, hold a secret, or name something that is one by its name."""
+    names = (match[1] for pattern in (_BEGINS, _ENDS) for match in pattern.finditer(text))
+    return masked(text) != text or any(_SECRET_NAME.fullmatch(name) or _MAYBE_NAME.fullmatch(name) for name in names)
 
 
 def masked(text: str) -> str:

@@ -11,7 +11,7 @@ from trainer.config.errors import Place, Problem, cut
 from trainer.config.keys import OPEN_SECTIONS, all_keys
 from trainer.config.migrations import MOVES, NO_EFFECT, SECTION_MOVES
 from trainer.config.positions import Positions
-from trainer.config.secrets import is_secret, masked
+from trainer.config.secrets import is_secret, masked, may_hold_secret
 from trainer.config.toml_values import format_key, format_value, parse_value, split_key
 
 Source = Literal["file", "env", "override", "set"]
@@ -84,6 +84,10 @@ def from_environment(
             continue
         place = place_of(name)
         key = ".".join(part.lower() for part in name.removeprefix(ENV_PREFIX).split("__"))
+        if key in LOADER_KEYS:
+            why, fix = "no effect: it is not read from the environment", f"give it in the file, or by --set {key}=PATH"
+            problems.append(Problem(place, key, why, fix=fix, level="warning", code="no_effect"))
+            continue
         try:
             values = list(flatten(_nest(split_key(key), parse_value(environ[name]))))
         except ValueError as error:
@@ -104,7 +108,7 @@ def from_overrides(overrides: Mapping[str, Any]) -> list[Given]:
         place = Place(f"override {name}")
         _add(given, Given(key, _plain(value), "override", place, place))
 
-    for name, value in overrides.items():
+    for name, value in ((str(name), value) for name, value in overrides.items()):
         if name == "backend":  # the address of the job API, no part of the config
             continue
         if name == "task_url":
@@ -150,7 +154,7 @@ def from_sets(sets: Sequence[str]) -> tuple[list[Given], list[Problem]]:
 
 def _broken(place: Place, key: str, text: str, why: str, fix: str) -> Problem:
     """An assignment that cannot be read. Its text is told, unless it may be a secret."""
-    secret = is_secret(key, text.strip("\"'[{ ")) or masked(f"{key}{text}") != f"{key}{text}"
+    secret = is_secret(key, text.strip("\"'[{ ")) or may_hold_secret(f"{key}={text}")
     value = None if secret or not text else cut(text.strip())
     return Problem(place, masked(key), why, value, allowed="KEY=VALUE", fix=fix, code="syntax")
 

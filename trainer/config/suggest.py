@@ -189,6 +189,11 @@ def _only(candidates: Iterable[str]) -> tuple[str, ...]:
     return canonical if len(canonical) == 1 else ()
 
 
+def of_that_name(name: str) -> str | None:
+    """The first key of the schema, in any section but [smoke], that has this very name."""
+    return next((key for key in all_keys() if key.endswith(f".{name}") and not key.startswith("smoke.")), None)
+
+
 def _same_name(name: str, section: str) -> tuple[str, ...]:
     """`name` in other sections, the likest section first; [smoke] repeats names of others and does not count then."""
     same = [known for known in _known() if known.rpartition(".")[2] == name]

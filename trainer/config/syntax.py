@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trainer.config.errors import Place, Problem
 from trainer.config.positions import Path, Positions, unfinished
-from trainer.config.secrets import is_secret, masked
+from trainer.config.secrets import is_secret, masked, may_hold_secret
 from trainer.config.toml_values import join_key, split_key
 
 WIDTH = 72  # characters of a line that are shown
@@ -15,6 +15,8 @@ HELP = "see https://toml.io for the syntax"
 WORDS = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
 NOTHING = ("none", "null", "nil", "undefined")
 QUOTES = str.maketrans("“”„«»‘’", '"""""\'\'')
+_NUMBER = r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?"
+_NO_NUMBER = "a number stands alone: no comma and no letter behind it, and _ between its digits"
 _PAIR = re.compile(r"(?P<key>[^=#]+?)\s*=\s*(?P<value>.*?)\s*(?:\s#.*)?$")
 
 
@@ -93,13 +95,21 @@ def _offset(text: str, line: int, column: int) -> int:
 
 def _excerpt(fault: _Fault) -> list[str]:
     """The line and a caret. Nothing of a line that may hold a secret."""
-    key, value = fault.pair or ("", fault.line)
-    if masked(fault.line) != fault.line or is_secret(key.strip(), value.strip("\"' ")):
+    if _is_hidden(fault):
         return []
     column = fault.at - fault.start
     first = max(0, column - WIDTH // 2)
     shown = "".join(char if char.isprintable() else " " for char in fault.line[first : first + WIDTH])
     return [f"  {shown}", f"  {' ' * (column - first)}^"]
+
+
+def _is_hidden(fault: _Fault) -> bool:
+    """Whether the statement that is at fault may hold a secret, on its line or on one before it."""
+    begin = min(fault.start, unfinished(fault.text[: fault.at]))
+    begin = fault.text.rfind("\n", 0, begin) + 1
+    key, value = fault.pair or ("", fault.line)
+    statement = fault.text[begin : fault.start + len(fault.line)]
+    return may_hold_secret(statement) or is_secret(key.strip(), value.strip("\"' "))
 
 
 # --- the usual causes: (why, fix) of the first that is one
@@ -122,7 +132,7 @@ def _explanations(fault: _Fault) -> Iterator[tuple[str, str]]:
     elif what == "Unterminated string" or what.startswith("Expected '\"") or what.startswith('Expected "'):
         yield from _open_string(fault)
     elif what.startswith("Expected ']"):
-        yield f"the ] that ends the name of the section is missing: {fault.line.strip()}", _section(fault)
+        yield "the ] that ends the name of the section is missing", _section(fault)
     elif what == "Unclosed array" and fault.is_open:
         yield "what [ opens is not closed", "a ] after the last item"
     elif what == "Unclosed array":
@@ -151,6 +161,9 @@ def _no_value(fault: _Fault) -> Iterator[tuple[str, str]]:
         yield "no value after the =", "write a value there, or delete this line"
         return
     low = token.lower()
+    if (number := _number(given)) is not None:
+        yield _NO_NUMBER, _line(fault, key, number)
+        return
     whole = given if fault.rest.startswith(given) else token
     if low in WORDS and low == whole.lower():
         yield f"TOML has true and false in small letters, and no {token}", _line(fault, key, WORDS[low])
@@ -180,8 +193,14 @@ def _given_twice(fault: _Fault) -> Iterator[tuple[str, str]]:
     for count in range(len(path), 0, -1):
         if (first := before.of_key(path[:count])) is None:
             continue
-        name, line = join_key(map(str, path)), first[0]
-        if header:
+        name, line = masked(join_key(map(str, path))), first[0]
+        outer = masked(join_key(map(str, path[:count])))
+        if header and before.marks[path[:count]].value is not None:
+            yield (
+                f"{outer} has a value at line {line}, so there can be no section [{name}]",
+                f"delete line {line}        or   this section",
+            )
+        elif header:
             yield (
                 f"the section [{name}] begins at line {line} already",
                 f"put its keys below line {line}, and delete this line",
@@ -189,7 +208,6 @@ def _given_twice(fault: _Fault) -> Iterator[tuple[str, str]]:
         elif count == len(path):
             yield f"{name} is given twice, first at line {line}", f"delete this line        or   line {line}"
         else:
-            outer = join_key(map(str, path[:count]))
             yield f"{outer} has a value at line {line}, so there can be no {name}", "delete one of the two"
         return
 
@@ -238,8 +256,12 @@ def _more_than_a_value(fault: _Fault) -> Iterator[tuple[str, str]]:
         return
     key, value = fault.pair
     rest = fault.rest.strip()
-    if rest.startswith(("//", "--", ";")):
-        yield "a comment begins with #", f"# {rest.lstrip('/-; ')}"
+    if (number := _number(value)) is not None:
+        yield _NO_NUMBER, _line(fault, key, number)
+    elif rest in (",", ";"):
+        yield f"no {rest} ends a line", _line(fault, key, value[:-1])
+    elif rest.startswith(("//", "--", ";")):
+        yield "a comment begins with #", _comment(fault, rest.lstrip("/-; "))
     elif re.fullmatch(r"[+-]?0[0-9_]+", value):
         yield "a number does not begin with 0", _line(fault, key, value.replace("0", "", 1).lstrip("0") or "0")
     elif re.match(r"[\w.\"-]+\s*=", rest):
@@ -263,7 +285,7 @@ def _no_key(fault: _Fault) -> Iterator[tuple[str, str]]:
     if fault.line.strip().startswith("="):
         yield "no key before the =", "NAME = VALUE"
     else:
-        yield "a line is NAME = VALUE, a [section], or a # comment", f"# {fault.line.strip()[:60]}"
+        yield "a line is NAME = VALUE, a [section], or a # comment", _comment(fault, fault.line.strip()[:60])
 
 
 # --- fixes
@@ -276,9 +298,11 @@ def _line(fault: _Fault, key: str, value: str) -> str:
         tomllib.loads(line)
     except (ValueError, RecursionError):
         return "NAME = VALUE: text in quotes, true or false, a number, a [list]"
-    if masked(line) != line or is_secret(key.strip(), value.strip("\"' ")):
-        return "NAME = VALUE"
-    return line
+    return "NAME = VALUE" if _is_hidden(fault) or may_hold_secret(line) else line
+
+
+def _comment(fault: _Fault, text: str) -> str:
+    return "# and the text" if _is_hidden(fault) else f"# {text}"
 
 
 def _section(fault: _Fault) -> str:
@@ -287,12 +311,20 @@ def _section(fault: _Fault) -> str:
         tomllib.loads(line)
     except ValueError:
         return "[NAME]"
-    return masked(line)
+    return "[NAME]" if _is_hidden(fault) else line
 
 
 def _quoted(text: str) -> str:
     text = text.strip("\"'")
     return f"'{text}'" if "\\" in text or '"' in text else f'"{text}"'
+
+
+def _number(text: str) -> str | None:
+    """The number that was meant by one with a comma behind it, a suffix of other languages, or commas in it."""
+    if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", text):
+        return text.replace(",", "_")
+    match = re.fullmatch(rf"({_NUMBER})\s*(?:[fFdDlL]|[fFdDlL]?\s*[,;])", text)
+    return match[1] if match else None
 
 
 def _lower(text: str) -> str:

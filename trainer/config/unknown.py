@@ -7,8 +7,18 @@ from trainer.config.errors import Level, Problem
 from trainer.config.keys import OPEN_SECTIONS, all_keys, all_sections
 from trainer.config.migrate import Entry, move_of
 from trainer.config.pending import refusal
-from trainer.config.suggest import known_sections, nearest_key, nearest_keys, nearest_section, top_sections
+from trainer.config.rules.engine import REFUSED
+from trainer.config.suggest import (
+    known_sections,
+    nearest_key,
+    nearest_keys,
+    nearest_section,
+    of_that_name,
+    top_sections,
+)
 from trainer.config.toml_values import join_key, split_key
+
+MOST_LOOKED_UP = 50  # unknown keys and sections for which one that was meant is looked for; it takes milliseconds
 
 
 @dataclass
@@ -39,12 +49,16 @@ def find_unknown(entries: Mapping[str, Entry], *, allow: bool) -> Unknown:
             continue
         found.keys.add(key)
         strangers.setdefault(_misspelt_section(parts), []).append(entry)
+    looked_up = 0
     for section, members in strangers.items():
         names = {entry.key: entry.key.removeprefix(f"{section}.") for entry in members}
-        near = _nearest_table(section, names.values()) if section else None
+        looked_up += 1
+        near = _nearest_table(section, names.values()) if section and looked_up <= MOST_LOOKED_UP else None
         if near is None:
             for entry in members:
-                found.problems.append(_unknown_key(entry, entries, found, level))
+                looked_up += 1
+                keys = nearest_keys(entry.key) if looked_up <= MOST_LOOKED_UP else ()
+                found.problems.append(_unknown_key(entry, keys, entries, found, level))
             continue
         found.meant |= {_now(f"{near}.{name}") for name in names.values()}
         first = members[0]
@@ -58,8 +72,11 @@ def _engine_option(entry: Entry) -> list[Problem]:
     """A name that is not ours, where such names are passed on."""
     near = nearest_key(entry.key) if entry.key.startswith("vllm.") else None
     if near is None or not near.startswith("vllm."):
+        name = entry.key.removeprefix("vllm.")
+        near = of_that_name(name) if entry.key.startswith("vllm.") and name not in REFUSED else None
+    if near is None:
         return []
-    why = f"no key of ours: passed to the engine. Did you mean `{near}`?"
+    why = f"no key of ours: passed to the engine as it is. Did you mean `{near}`?"
     fix = f"{near}, or leave it"
     return [Problem(entry.key_place, entry.key, why, entry.shown, fix=fix, level="warning", code="engine_option")]
 
@@ -79,9 +96,11 @@ def _nearest_table(section: str, names: Collection[str]) -> str | None:
     return near or next((key for key in nearest_keys(section) if key in all_keys() and all_keys()[key].is_table), None)
 
 
-def _unknown_key(entry: Entry, entries: Mapping[str, Entry], found: Unknown, level: Level) -> Problem:
+def _unknown_key(
+    entry: Entry, near: tuple[str, ...], entries: Mapping[str, Entry], found: Unknown, level: Level
+) -> Problem:
     why, fix = "unknown key", "delete this line        or   --allow-unknown"
-    if near := nearest_keys(entry.key):
+    if near:
         first = _now(near[0])
         found.meant.add(first)
         other = entries.get(first)

@@ -7,7 +7,17 @@ import sys
 from pathlib import Path
 
 from rltui.cli.config.spellings import Document
-from rltui.cli.configs import STDIN, add_examples, counted, printable, read_text, refusal, refuse_record, said
+from rltui.cli.configs import (
+    STDIN,
+    add_examples,
+    counted,
+    printable,
+    read_text,
+    refusal,
+    refuse_json,
+    refuse_record,
+    said,
+)
 from rltui.cli.output import FINDINGS, OK, USAGE, CliError, add_data_options, emit, put, say
 from trainer.config import ConfigError
 from trainer.config.rewrite import Rewritten, rewrite
@@ -27,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.file == STDIN:
         raise CliError("a file to rewrite is wanted, not standard input")
     path = Path(args.file).expanduser()
+    refuse_json(path)
     try:
         before = read_text(path)
         Document(before, args.file).refuse_secrets()

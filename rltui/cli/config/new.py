@@ -15,13 +15,16 @@ from rltui.cli.configs import (
     cannot_run,
     config_path,
     hanging,
+    open_config,
     printable,
     read_text,
     refusal,
     run_folder,
     said,
+    wrapped,
 )
 from rltui.cli.output import OK, CliError, Json, emit, program, put, say, words
+from rltui.cli.task_apps import start_problems
 from rltui.samples import samples, title
 from rltui.text import clean
 from trainer.config import ConfigError, Problem, load_text
@@ -57,7 +60,6 @@ def run(args: argparse.Namespace) -> int:
         if args.source is None and out != "-":  # the commands in its comments are for the new file
             before = before.replace(f"sample_configs/{name}.toml", shlex.quote(out))
         text = _changed(before, out, args.sets)
-        refusals = _refusals(text, out)
     except ConfigError as error:
         raise refusal(error, "nothing was written") from error
     if out == "-":
@@ -72,12 +74,16 @@ def run(args: argparse.Namespace) -> int:
         save(path, text, was=None)
     except SaveError as error:
         raise CliError(printable(error.strerror or str(error))) from error
+    wrong, refusals = _at_its_place(path)
     refused = [problem.key for problem in refusals]
-    emit({"file": str(path), "from": str(source), "cannot_run": refused}, as_json=args.json)
+    data = {"file": str(path), "from": str(source), "cannot_run": refused}
+    emit(data | {"errors": [problem.as_dict() for problem in wrong]}, as_json=args.json)
     say(printable(f"wrote {path}, a copy of {source}"), words(args))
-    for why in cannot_run(refusals):
-        say(f"but {why}", words(args))
-    for verb in ("validate",) if refusals else ("validate", "train"):
+    keys = ", ".join(dict.fromkeys(problem.key or problem.why for problem in wrong))
+    invalid = [f"it is not valid there: {keys}"] if wrong else []
+    for why in [*invalid, *cannot_run(refusals)]:
+        say(wrapped(printable(f"but {why}"), words(args)), words(args))
+    for verb in ("validate",) if wrong or refusals else ("validate", "train"):
         say(f"  {program()} {verb} {shlex.quote(str(path))}", words(args))
     return OK
 
@@ -99,6 +105,14 @@ def _list(args: argparse.Namespace) -> int:
         for line in hanging(f"{clean(row['title'])}{mark}", f"{row['name']:{pad}}"):
             say(line, sys.stdout)
     return OK
+
+
+def _at_its_place(path: Path) -> tuple[list[Problem], list[Problem]]:
+    """The new file's errors, of which a relative env_file_path may be one; and why a run of it would not start."""
+    try:
+        return [], start_problems(open_config(str(path)))
+    except ConfigError as error:
+        return error.problems, []
 
 
 def _refusals(text: str, name: str) -> list[Problem]:

@@ -11,7 +11,18 @@ from typing import Any
 
 from rltui.cli.config.change import Effect, Target, edited, effect, target, typed
 from rltui.cli.config.spellings import Document
-from rltui.cli.configs import STDIN, add_examples, counted, printable, read_text, refusal, refuse_record, said, told
+from rltui.cli.configs import (
+    STDIN,
+    add_examples,
+    counted,
+    printable,
+    read_text,
+    refusal,
+    refuse_json,
+    refuse_record,
+    said,
+    told,
+)
 from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say
 from rltui.text import clean
 from trainer.config import ConfigError
@@ -40,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if args.file == STDIN:
         raise CliError("a file to change is wanted, not standard input")
     path = Path(args.file).expanduser()
+    refuse_json(path)
     try:
         before = read_text(path)
         refuse_record(path)

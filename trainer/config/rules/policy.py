@@ -149,8 +149,8 @@ def sampling(facts: Facts) -> Iterator[Problem]:
         fix = "delete this line" if off is None else f"{name} = {off}"
         yield facts.warning(f"policy.{name}", why, fix=fix, code="sampling")
     if facts["policy.inference_url"] is not None:
-        why = "used by `rltui smoke` only: weights cannot be synced to a server that the run does not own"
-        yield facts.note("policy.inference_url", why, fix="for training see inference.url", code="sampling")
+        why = "no effect on training: weights cannot be synced to a server that the run does not own"
+        yield facts.note("policy.inference_url", why, fix="delete this line", code="sampling")
 
 
 def request(facts: Facts) -> Iterator[Problem]:
