@@ -50,7 +50,7 @@ test-slow: install-test
 	$(BIN)/python -m pytest -m slow
 
 lint: install-test
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 
 docs: install

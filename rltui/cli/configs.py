@@ -8,14 +8,18 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rltui.cli.output import CliError
 from rltui.sources.find import NoSuchRun, default_runs_dir, find_run, is_run
-from rltui.text import clean
-from trainer.config import ConfigError, Loaded, Place, Problem, load, load_mapping, load_text
+from rltui.text import clean, width
+from trainer.config import ConfigError, Loaded, Place, Problem, load, load_mapping, load_text, render
+from trainer.config.errors import shown
+from trainer.config.secrets import masked
+from trainer.config.toml_values import TOO_MANY_DIGITS
 
 # pydantic looks for plugins in every installed package; the schema wants none, and that is a tenth of the time
 # that `rltui validate` takes.
@@ -24,6 +28,8 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 STDIN = "-"
 _SPACES = re.compile(r"([ \t]+)")
 _LONGEST = 4000  # characters between two spaces; longer ones are cut
+# Lines that are not prose: a place with its key, a fix that is TOML or a command, a block to paste.
+_WHOLE = re.compile(r"(?!note: )\S+: (?:warning: |note: )?[\w.\"-]+(?: = |$)|  fix: .*(?: = |--set |rltui )|    ")
 
 
 def add_loading_options(parser: argparse.ArgumentParser) -> None:
@@ -63,14 +69,17 @@ def config_path(name: str) -> Path:
 
 
 def run_folder(name: str) -> Path | None:
-    """The folder of the run that `name` means: a path, a folder's name or a job id. None: it is a file, or nothing."""
+    """The run that `name` means: a path, a folder's name, a job id, or a beginning. None: a file, or nothing."""
     path = Path(name).expanduser()
     if path.is_file():
         return None
     if is_run(path):
         return path
+    runs = default_runs_dir()
+    if path.parent != Path() and path.parent.resolve() == runs.resolve():  # runs/BEGINNING
+        name = path.name
     try:
-        return find_run(name, default_runs_dir())
+        return find_run(name, runs)
     except NoSuchRun:
         return None
 
@@ -93,16 +102,88 @@ def refuse_record(path: Path) -> None:
         )
 
 
+def refuse_json(path: Path) -> None:
+    """CliError where `path` is a JSON file, which `open_config` reads and nothing here rewrites."""
+    if path.suffix == ".json":
+        raise CliError(f"{path} is JSON, and this verb edits TOML files only; nothing was written")
+
+
 def refusal(error: ConfigError, ending: str = "") -> CliError:
     """The problems of a config as the error of a verb. `ending` says what was not done because of them."""
-    count = len(error.problems)
     tail = f"; {ending}" if ending else ""
-    text = f"{said(error.problems)}\n{count} problem{'s' * (count != 1)}{tail}"
-    return CliError(text, details={"errors": [problem.as_dict() for problem in error.problems]})
+    found = [*error.problems, *error.warnings]
+    details = {
+        "errors": [problem.as_dict() for problem in error.problems],
+        "warnings": [problem.as_dict() for problem in error.warnings],
+    }
+    return CliError(f"{told(found)}\n{', '.join(counts(found))}{tail}", details=details)
+
+
+def counted(count: int, what: str) -> str:
+    """`1 problem`, `2 problems`."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def counts(problems: Sequence[Problem]) -> list[str]:
+    """`2 problems`, `1 warning`, `3 notes`: of those levels that occur."""
+    names = {"error": "problem", "warning": "warning", "note": "note"}
+    return [
+        counted(count, name)
+        for level, name in names.items()
+        if (count := sum(item.level == level for item in problems))
+    ]
 
 
 def said(problems: Iterable[Problem]) -> str:
-    return printable("\n".join(map(str, problems)))
+    return wrapped(printable("\n".join(map(str, problems))))
+
+
+def told(problems: Sequence[Problem]) -> str:
+    """Problems as a person reads them: values that were overruled as one line each, moved keys as blocks."""
+    overruled = [
+        f"note: {item.key} = {item.value} ({_where(item)}) is overruled by {item.why.removeprefix('beaten by ')}"
+        for item in problems
+        if item.code == "beaten"
+    ]
+    rest = render([item for item in problems if item.code != "beaten"])
+    return wrapped(printable("\n".join([*overruled, *([rest] if rest else [])])))
+
+
+def cannot_run(refusals: Sequence[Problem]) -> list[str]:
+    """What the launch problems of a valid config amount to: nothing, or one text for each kind."""
+    kinds: dict[str, list[str]] = {}
+    for item in refusals:
+        kind = "this version cannot run it" if item.code == "pending" else "a run of it would not start"
+        kinds.setdefault(kind, []).append(item.key)
+    return [f"{kind}: {', '.join(keys)}" for kind, keys in kinds.items()]
+
+
+def _where(problem: Problem) -> str:
+    return str(problem.place) if problem.line is None else f"line {problem.line}"
+
+
+def wrapped(text: str, stream: IO[str] | None = None) -> str:
+    """The prose of problems in the columns of the terminal that it goes to (default: that of stderr).
+
+    What is to be pasted, and where a value stands, stays whole.
+    """
+    if "COLUMNS" not in os.environ and not (stream or sys.stderr).isatty():
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if width(line) <= columns() or _WHOLE.match(line):
+            lines.append(line)
+        else:
+            indent = line[: len(line) - len(line.lstrip())]
+            lines += textwrap.wrap(
+                line.strip(),
+                columns(),
+                initial_indent=indent,
+                subsequent_indent=f"{indent}  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    return "\n".join(lines)
 
 
 def printable(text: str) -> str:
@@ -118,12 +199,39 @@ def columns() -> int:
     return max(shutil.get_terminal_size((100, 24)).columns, 40)
 
 
+def hanging(text: str, first: str = "", later: str | None = None) -> list[str]:
+    """`text` in lines of at most 100 columns: `first` before the first one, `later` (or its width) before others."""
+    return textwrap.wrap(
+        text,
+        min(columns(), 100),
+        initial_indent=first,
+        subsequent_indent=" " * len(first) if later is None else later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first.rstrip()]
+
+
 def _mapping(text: str, name: str) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """An object, whose keys are given once each: JSON's readers keep the last of two."""
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise _fault(
+                    name, f"{shown(masked(key))} is given twice in one object", "delete one of the two", "syntax"
+                )
+            found[key] = value
+        return found
+
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=once)
+    except ConfigError:
+        raise
     except json.JSONDecodeError as error:
         place, why = Place(name, error.lineno, error.colno), f"not JSON: {error.msg}"
         raise ConfigError([Problem(place, "", why, fix="correct it there", code="syntax")]) from None
+    except ValueError:  # Python's limit for integers in decimal
+        raise _fault(name, TOO_MANY_DIGITS, "delete it", "syntax") from None
     except RecursionError:
         raise _fault(name, "nested too deeply", "give a config", "syntax") from None
     if not isinstance(data, dict):

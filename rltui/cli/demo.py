@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from rltui.cli.output import OK, CliError, Json, add_data_options, emit, program, say, words
-from rltui.cli.show import run_name
+from rltui.cli.show import run_name, weights
 from rltui.cli.start import add_start_options, follow, launch, prepare, tell_warnings
 from rltui.samples import samples
 from rltui.sources.base import RunSource
@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
         for line in _answers(source, status):
             say(line, stream)
         name = run_name(plan.job.run_dir)
+        for line in weights(source):
+            say(line, stream)
         say("next", stream)
         command = program()
         say(f"  {command} show {name}", stream)

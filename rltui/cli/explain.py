@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from rltui.cli.config.values import Leaf, leaves, origin_text
-from rltui.cli.configs import add_examples, columns, open_config, printable, refusal
-from rltui.cli.explained import described, section_row
-from rltui.cli.keynames import Name, chosen, old_sections
-from rltui.cli.output import OK, Json, add_data_options, emit, say
-from rltui.text import fit
+from rltui.cli.configs import add_examples, hanging, open_config, printable, refusal
+from rltui.cli.explained import described, found, section_row
+from rltui.cli.keynames import Name, called, meanings, old_sections, spoken_of, unknown
+from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say
+from rltui.text import clean
 from trainer.config import ConfigError
 from trainer.config.keys import all_sections
 from trainer.config.toml_values import format_value
 
-FROM = {
-    "ref": "the SDK's reference",
-    "sdk": "the SDK's models; not in its reference",
-    "seen": "real configs; not in the SDK's reference",
-    "ours": "new here",
-}
+MOST_ALSO = 8  # keys that are named beside the one that is meant
 LABEL = 11  # cells of the word that stands before a fact
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("key", nargs="?", metavar="KEY", help="a key, its last part, a section, or an old spelling")
+    parser.add_argument("key", nargs="?", metavar="KEY", help="a key, its last part, a section, or a word")
     parser.add_argument("--config", metavar="FILE", help="also say what it is in this config, and why")
     add_data_options(parser)
     add_examples(
@@ -37,22 +31,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "rltui explain training.group_size",
         "rltui explain max_lag --config my.toml    its value there, and where that comes from",
         "rltui explain model.base                  an old spelling",
+        "rltui explain num_generations             what other systems call so; else keys that speak of the word",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.key is None:
-        sections = [section_row(section) for section in all_sections()]
-        data: Json = {"kind": "sections", "sections": sections, "old_sections": list(old_sections())}
-    else:
-        name = chosen(args.key)
-        data = described(name, _here(name, args.config))
+    data = _sections_data() if args.key is None else _data(args.key, args.config)
     emit(data, as_json=args.json, out=args.out)
     if not args.json:
-        also = [f"also: {', '.join(data['also'])}"] if data.get("also") else []
-        for line in [*_lines(data), *also]:
+        for line in _lines(data):
             say(printable(line), sys.stdout)
     return OK
+
+
+def _sections_data() -> Json:
+    sections = [section_row(section) for section in all_sections()]
+    return {"kind": "sections", "sections": sections, "old_sections": list(old_sections())}
+
+
+def _data(text: str, config: str | None) -> Json:
+    """What `text` means: as a name, else as another system's name, else as a word. CliError: nothing."""
+    try:
+        names = meanings(text)
+    except CliError:  # no name, but maybe a word
+        names = []
+    synonyms = [] if names else called(text)
+    meant = [described(name, _here(name, config)) for name in names or synonyms]
+    if synonyms:
+        more = [path for path in spoken_of(text) if all(path != name.path for name in synonyms)]
+        meant[0] |= {"called": clean(text), "keys": [name.path for name in synonyms], "also": more[:MOST_ALSO]}
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        return {"kind": "several", "name": text, "meanings": meant}
+    data = found(text)
+    if not data["keys"]:
+        raise unknown(text)
+    return data
 
 
 def _here(name: Name, config: str | None) -> dict[str, Leaf]:
@@ -60,21 +75,32 @@ def _here(name: Name, config: str | None) -> dict[str, Leaf]:
     if config is None:
         return {}
     try:
-        found = leaves(open_config(config).resolved()["values"])
+        there = leaves(open_config(config).resolved()["values"])
     except ConfigError as error:
         raise refusal(error, f"so {name.path} has no value there") from error
     below = (f"{name.now}.", f"{name.path}.")
-    return {key: leaf for key, leaf in found.items() if key in (name.now, name.path) or key.startswith(below)}
+    return {key: leaf for key, leaf in there.items() if key in (name.now, name.path) or key.startswith(below)}
 
 
 def _lines(data: Json) -> list[str]:
+    head = [f"{data['called']} is a name of other systems for {' and '.join(data['keys'])}"] if "called" in data else []
+    also = _wrapped(f"also: {', '.join(data['also'])}") if data.get("also") else []
+    return [*head, *_meaning(data), *also]
+
+
+def _meaning(data: Json) -> list[str]:
     match data["kind"]:
+        case "several":
+            first, *others = data["meanings"]
+            return [*_lines(first), *(line for other in others for line in ["", *_lines(other)])]
+        case "found":
+            return [f"keys that speak of {clean(data['word'])}", *_rows(data["keys"])]
         case "sections":
-            return [*_sections(data["sections"]), "", f"old sections: {', '.join(data['old_sections'])}"]
+            return [*_sections(data["sections"]), "", *_wrapped(f"old sections: {', '.join(data['old_sections'])}")]
         case "key":
             return [data["key"], *_key(data)]
         case "inner" | "loader":
-            return [data["key"], *_wrapped(data["help"], "  "), *_here_lines(data)]
+            return [data["key"], *_wrapped(data["help"], "  "), *_not_yet(data), *_here_lines(data)]
         case "section":
             return list(_section(data))
         case "old":
@@ -94,19 +120,19 @@ def _key(data: Json) -> Iterator[str]:
     yield _fact("default", _default(data))
     if data["example"] is not None:
         yield _fact("example", f"{name} = {format_value(data['example'])}")
-    for item in data["not_yet"]:
-        yield _fact("not yet", f"{item['why']}; instead: {item['fix']}")
+    yield from _not_yet(data)
     if data["checks"]:
         yield _fact("checks", data["checks"])
     if data["matters_when"]:
         yield _fact("matters", f"when {_condition(data['matters_when'])}")
     if data["live"]:
-        yield _fact("live", "yes: it can be changed while a run is going, and may differ on --resume")
+        yield _fact("live", "it is meant to change while a run is going, or when it is resumed (neither is built yet)")
     elif data["resume"]:
-        yield _fact("live", "no, but it may differ on --resume")
+        yield _fact("live", "it may differ when a run is resumed (which is not built yet)")
     else:
         yield _fact("live", "no: a run keeps it")
-    yield _fact("from", FROM[data["from"]] + (f": {data['why']}" if data["why"] else ""))
+    if data["why"]:
+        yield _fact("why", data["why"])
     if data["old_keys"]:
         yield _fact("old names", ", ".join(data["old_keys"]))
     for old, now in data["old_values"].items():
@@ -115,16 +141,23 @@ def _key(data: Json) -> Iterator[str]:
     yield from _here_lines(data)
 
 
+def _not_yet(data: Json) -> Iterator[str]:
+    for item in data.get("not_yet", []):
+        yield _fact("not yet", f"{item['why']}; instead: {item['fix']}")
+
+
 def _condition(keys: dict[str, list[Any]]) -> str:
     return " and ".join(f"{key} is {' or '.join(map(format_value, values))}" for key, values in keys.items())
 
 
-def _default(data: Json) -> str:
+def _default(data: Json, *, formula: bool = True) -> str:
     if data["default"] is not None:
         return format_value(data["default"])
     if data["derived"]:
-        return f"derived: {data['derived']}"
-    return "none: it must be given" if data["required"] else "unset"
+        return f"derived: {data['derived']}" if formula else "derived"
+    if data["required"]:
+        return "none: it must be given" if formula else "required"
+    return "unset"
 
 
 def _here_lines(data: Json) -> Iterator[str]:
@@ -134,15 +167,20 @@ def _here_lines(data: Json) -> Iterator[str]:
 
 
 def _section(data: Json) -> Iterator[str]:
-    yield f"[{data['section']}]" + (f"  {data['help']}" if data["help"] else "")
-    names = [row["key"].rpartition(".")[2] for row in data["keys"]]
-    pad = max(map(len, names), default=0) + 2
-    for name, row in zip(names, data["keys"], strict=True):
-        value = _valued(row["here"]["value"]) + "  " if "here" in row else ""
-        mark = "required: " if row["required"] and not value else ""
-        yield fit(f"  {name:{pad}}{value}{mark}{row['help']}", columns())
-    yield from (f"  {line}" for line in _sections(data["sections"]))
+    yield from _wrapped(f"[{data['section']}]" + (f"  {data['help']}" if data["help"] else ""))
+    yield from _not_yet(data)
+    yield from _rows(data["keys"], len(data["section"]) + 1)
+    yield from _sections(data["sections"], "  ")
     yield from _moved(data)
+
+
+def _rows(rows: list[Json], strip: int = 0) -> Iterator[str]:
+    """One key each: its name, its value or default, its help."""
+    names = [row["key"][strip:] for row in rows]
+    pad = max(map(len, names), default=0) + 2
+    for name, row in zip(names, rows, strict=True):
+        value = _valued(row["here"]["value"]) if "here" in row else _default(row, formula=False)
+        yield from hanging(f"{value}  {row['help']}", f"  {name:{pad}}")
 
 
 def _old_section(data: Json) -> Iterator[str]:
@@ -155,14 +193,14 @@ def _moved(data: Json) -> Iterator[str]:
     for old, new in data["moved"].items():
         yield f"  {old} -> {new}"
     for key, why in data["no_effect"].items():
-        yield fit(f"  {key}: no effect: {why}", columns())
+        yield from _wrapped(f"{key}: no effect: {why}", "  ", "    ")
 
 
-def _sections(rows: list[Json]) -> Iterator[str]:
+def _sections(rows: list[Json], indent: str = "") -> Iterator[str]:
     pad = max((len(row["section"]) for row in rows), default=0) + 4
     for row in rows:
         label, count = f"[{row['section']}]", row["keys"]
-        yield fit(f"{label:{pad}}{count:>2} key{'s' if count != 1 else ' '}  {row['help']}".rstrip(), columns() - 2)
+        yield from hanging(row["help"] or "-", f"{indent}{label:{pad}}{count:>2} key{'s' if count != 1 else ' '}  ")
 
 
 def _valued(value: Any) -> str:
@@ -174,11 +212,4 @@ def _fact(label: str, text: str) -> str:
 
 
 def _wrapped(text: str, first: str = "", later: str | None = None) -> list[str]:
-    return textwrap.wrap(
-        text,
-        min(columns(), 100),
-        initial_indent=first,
-        subsequent_indent=first if later is None else later,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [first.rstrip()]
+    return hanging(text, first, first if later is None else later)

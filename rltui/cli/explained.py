@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rltui.cli.config.values import Leaf
-from rltui.cli.keynames import Name, moved_in, namesakes, old_spellings, without_effect_in
+from rltui.cli.keynames import Name, moved_in, namesakes, old_spellings, spoken_of, without_effect_in
 from rltui.cli.output import Json
 from trainer.config.derive import DERIVATIONS
 from trainer.config.keys import OPEN_SECTIONS, Key, all_keys, all_sections, section_models
@@ -28,7 +28,7 @@ def _described(name: Name, here: dict[str, Leaf]) -> Json:
             return _key(all_keys()[name.path], here)
         case "inner":
             about = {"kind": "inner", "key": name.path, "table": name.now, "help": _inner_help(name.now)}
-            return about | _values(here)
+            return about | {"not_yet": _not_yet(name.path)} | _values(here)
         case "section":
             return _section(name.path, here)
         case "loader":
@@ -71,12 +71,18 @@ def _key(known: Key, here: dict[str, Leaf]) -> Json:
 
 
 def _not_yet(key: str) -> list[Json]:
-    """What this version cannot do with it, also where another key is to blame."""
+    """What this version cannot do with a key or a whole section, also where another key is to blame."""
     return [
         {"why": item.why if item.warns_of(key) else f"{item.key}: {item.why}", "fix": item.fix, "refused": item.refuse}
         for item in PENDING
         if item.covers(key)
     ]
+
+
+def found(word: str) -> Json:
+    """The keys that speak of a word."""
+    rows = [_key_row(all_keys()[path], {}) for path in spoken_of(word)]
+    return {"kind": "found", "word": word, "keys": rows}
 
 
 def _values(here: dict[str, Leaf]) -> Json:
@@ -87,6 +93,7 @@ def _section(section: str, here: dict[str, Leaf]) -> Json:
     return {
         **section_row(section),
         "kind": "section",
+        "not_yet": _not_yet(section),
         "keys": [_key_row(known, here) for known in all_keys().values() if known.section == section],
         "sections": [section_row(other) for other in all_sections() if other.rpartition(".")[0] == section],
         "moved": dict(moved_in(section)),
@@ -118,7 +125,13 @@ def _section_help(section: str) -> str:
 
 
 def _key_row(known: Key, here: dict[str, Leaf]) -> Json:
-    row = {"key": known.path, "help": known.summary, "required": known.required, "default": known.default}
+    row = {
+        "key": known.path,
+        "help": known.summary,
+        "required": known.required,
+        "default": known.default,
+        "derived": known.derived,
+    }
     leaf = here.get(known.path)
     return row if leaf is None else {**row, "here": leaf.as_dict()}
 

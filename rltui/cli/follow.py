@@ -100,6 +100,8 @@ class Follower:
                 ended_at = ended_at or time.monotonic()
                 if status is None or time.monotonic() - ended_at > SETTLE_S:
                     return self._without_status(status)
+            if self._printer.closed and not self._steers:
+                return status or {}
             if self.interrupts > self._answered_interrupts:
                 if not self._steers:
                     return status or {}
@@ -146,7 +148,7 @@ class Follower:
                 self._show_step(line, status or {})
         doing = state_line(status, time.time())
         self._printer.rewrite(f"{doing}  {step_line(self._row, status or {})}" if self._row else doing)
-        before_training = not (status and status.get("step"))
+        before_training = not (status and (status.get("step") or status.get("state") in TERMINAL))
         if not self._printer.live and before_training and doing.partition(" (")[0] != self._told_state:
             self._told_state = doing.partition(" (")[0]
             self._printer.keep(doing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -13,8 +14,8 @@ from trainer.config.keys import OPEN_SECTIONS, all_keys, all_sections
 from trainer.config.migrate import move_of, no_effect
 from trainer.config.migrations import MOVES, NO_EFFECT, SECTION_MOVES
 from trainer.config.sources import LOADER_KEYS
+from trainer.config.suggest import nearest_key, nearest_section
 from trainer.config.toml_values import format_key, split_key
-from trainer.config.unknown import nearest_key, nearest_section
 
 Kind = Literal["key", "inner", "section", "old", "old_section", "no_effect", "loader"]
 
@@ -48,7 +49,7 @@ def meanings(text: str) -> list[Name]:
     path = normal(text)
     if exact := _exact(path):
         return [exact]
-    return [] if "." in path else namesakes(path)
+    return [] if "." in path else likely(namesakes(path))
 
 
 def namesakes(path: str) -> list[Name]:
@@ -57,6 +58,39 @@ def namesakes(path: str) -> list[Name]:
     sections = [section for section in all_sections() if section.rpartition(".")[2] == path]
     olds = [] if named or sections else [old for old in (*_old_keys(), *NO_EFFECT) if old.rpartition(".")[2] == path]
     return [name for item in dict.fromkeys([*named, *sections, *olds]) if item != path and (name := _exact(item))]
+
+
+def likely(names: list[Name]) -> list[Name]:
+    """The same names, the one that is meant most often first: keys that do something, not those of [smoke]."""
+    keys = all_keys()
+
+    def rank(name: Name) -> tuple[bool, bool]:
+        without_effect = name.path in keys and keys[name.path].help.startswith("No effect")
+        return without_effect, name.path.startswith("smoke.")
+
+    return sorted(names, key=rank)
+
+
+def called(text: str) -> list[Name]:
+    """The keys that other systems call so."""
+    name = "_".join(_words(text))
+    return likely([Name("key", path, path) for path, known in all_keys().items() if name in known.synonyms])
+
+
+def spoken_of(text: str) -> list[str]:
+    """The keys with these words in their name; after them those with them in their help."""
+    words = _words(text)
+    if not words or len(words[0]) < 3:
+        return []
+    pattern = re.compile(rf"(?<![a-z0-9]){'[ _-]'.join(words)}", re.IGNORECASE)
+    named = [path for path in all_keys() if pattern.search(path.rpartition(".")[2])]
+    helped = [path for path, known in all_keys().items() if pattern.search(known.help)]
+    return list(dict.fromkeys([*named, *helped]))
+
+
+def _words(text: str) -> list[str]:
+    """The words of `learning_rate`, `learning-rate` or `learning rate`; none of what is more than words."""
+    return re.split("[ _-]", text.lower()) if re.fullmatch(r"\w+([ -]\w+)*", text, re.ASCII) else []
 
 
 def chosen(text: str) -> Name:
@@ -70,9 +104,14 @@ def chosen(text: str) -> Name:
             f"{text} is the last part of {len(found)} names; give one of\n{listed}",
             details={"candidates": [name.path for name in found]},
         )
+    raise unknown(text)
+
+
+def unknown(text: str) -> CliError:
+    """That nothing is called so, with the nearest name."""
     near = nearest(normal(text))
     hint = f"did you mean {near}?" if near else "`rltui explain` lists the sections"
-    raise CliError(f"no key or section {clean(text)!a}; {hint}", details={"nearest": near})
+    return CliError(f"no key or section {clean(text)!a}; {hint}", details={"nearest": near})
 
 
 def nearest(path: str) -> str | None:
@@ -82,6 +121,8 @@ def nearest(path: str) -> str | None:
     if near is None and "." in path and (top := nearest_section(section)) is not None:
         near = nearest_key(f"{top}.{path.partition('.')[2]}")
     if near is None:
+        near = nearest_section(path)
+    if near is None and "." not in path:  # whole paths are alike through their section alone
         known = [*all_sections(), *old_sections(), *all_keys()]
         near = next(iter(difflib.get_close_matches(path, known, n=1, cutoff=0.75)), None)
     return near

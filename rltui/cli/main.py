@@ -9,9 +9,11 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from rltui.cli.output import FAILED, INTERRUPTED, OK, USAGE, CliError, abandon_stdout, emit, safe_streams, say
+from rltui.cli.output import FAILED, INTERRUPTED, OK, USAGE, CliError, emit, guard_out, safe_streams, say, settle
 
 # verb: (module with configure(parser) and run(args) -> exit code, one line of help)
 VERBS = {
@@ -27,6 +29,8 @@ VERBS = {
     "scan": ("rltui.cli.scan", "find the task apps that listen on this host"),
 }
 
+NO_OPTION = "\0"  # before a word that stood behind `--`; the system lets no argument hold it
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `rltui ARGV` and return its exit status (0 ok, 1 findings, 2 usage, 3 failed, 130 interrupted)."""
@@ -34,19 +38,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(arguments)
-    except BrokenPipeError:
-        abandon_stdout()
-        return OK
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
+    finally:
+        settle()
 
 
 def _dispatch(arguments: list[str]) -> int:
     if arguments[:1] in (["-V"], ["--version"]):
         from importlib.metadata import version
 
-        print(f"rltui {version('rltui')}", flush=True)
+        say(f"rltui {version('rltui')}", sys.stdout)
         return OK
     return _call("rltui", VERBS, arguments, "Train language models by reinforcement learning from your terminal.")
 
@@ -55,7 +58,7 @@ def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str],
     """Run the verb that `arguments` begin with. A module that has VERBS is a group of further ones."""
     verb, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
     if verb in ("-h", "--help", "help"):
-        print(_overview(program, verbs, about), flush=True)
+        say(_overview(program, verbs, about), sys.stdout)
         return OK
     if verb not in verbs:
         near = difflib.get_close_matches(verb, verbs, n=1)
@@ -69,22 +72,36 @@ def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str],
     parser = argparse.ArgumentParser(prog=f"{program} {verb}", description=f"{summary}.", allow_abbrev=False)
     module.configure(parser)
     try:
-        args = parser.parse_args(rest)
+        args = _parsed(parser, rest)
     except SystemExit as stop:  # argparse has printed its message
         return int(stop.code or OK)
     return _run(module, args, f"{program} {verb}")
 
 
+def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """The arguments by name. Behind `--` nothing is an option, which argparse forgets where options may be mixed in."""
+    if "--" not in arguments:
+        return parser.parse_intermixed_args(arguments)
+    end = arguments.index("--")
+    args = parser.parse_intermixed_args([*arguments[:end], *(f"{NO_OPTION}{word}" for word in arguments[end + 1 :])])
+    for name, value in vars(args).items():
+        setattr(args, name, [_plain(item) for item in value] if isinstance(value, list) else _plain(value))
+    return args
+
+
+def _plain(value: Any) -> Any:
+    return type(value)(str(value).removeprefix(NO_OPTION)) if isinstance(value, str | Path) else value
+
+
 def _run(module: ModuleType, args: argparse.Namespace, verb: str) -> int:
     try:
+        guard_out(args)
         return module.run(args)
     except CliError as error:
         say(str(error))
         data = {"ok": False, "error": {"message": str(error).splitlines()[0], **error.details}}
         emit(data, as_json=args.json)
         return error.code
-    except (BrokenPipeError, KeyboardInterrupt):
-        raise
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             say(f"{verb}: no space left on the disk that its output or its files go to; free some space")

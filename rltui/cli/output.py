@@ -10,6 +10,7 @@ import json
 import math
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -36,6 +37,17 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="write that object to FILE")
 
 
+def guard_out(args: argparse.Namespace) -> None:
+    """CliError: --out names a file that the verb reads."""
+    out = getattr(args, "out", None)
+    if not isinstance(out, Path) or not out.is_file():
+        return
+    given = [item for value in vars(args).values() for item in (value if isinstance(value, list) else [value])]
+    for name in given:
+        if name is not out and isinstance(name, str | Path) and os.path.exists(name) and out.samefile(name):
+            raise CliError(f"--out {out} is the file that is read, and would be lost; give another --out")
+
+
 def emit(data: Json, *, as_json: bool, out: Path | None = None) -> None:
     """Write `data` (with its `schema` first) where the options ask for it: one object on one line.
 
@@ -44,9 +56,9 @@ def emit(data: Json, *, as_json: bool, out: Path | None = None) -> None:
     """
     line = json.dumps(_finite({"schema": SCHEMA, **data}), separators=(",", ":"), allow_nan=False)
     if out is not None:
-        _replace(out, line + "\n")
+        _write(out, line + "\n")
     if as_json:
-        print(line, flush=True)
+        say(line, sys.stdout)
 
 
 def words(args: argparse.Namespace) -> IO[str]:
@@ -54,25 +66,48 @@ def words(args: argparse.Namespace) -> IO[str]:
     return sys.stderr if args.json else sys.stdout
 
 
-def say(text: str, stream: IO[str] | None = None) -> None:
-    print(text, file=stream or sys.stderr, flush=True)
+def say(text: str, stream: IO[str] | None = None) -> bool:
+    """Print a line. False: its reader has closed the pipe, which ends this output and nothing else."""
+    return put(f"{text}\n", stream or sys.stderr)
+
+
+def put(text: str, stream: IO[str]) -> bool:
+    """`text` as it is; see `say`. Words that stderr cannot take are lost, and change no result."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError) and stream is not sys.stderr:
+            raise
+        _abandon(stream)
+        return False
+    return True
 
 
 def safe_streams() -> None:
-    """A terminal that cannot show a character gets a replacement, never an exception."""
+    """Streams that were closed lead nowhere; a terminal gets a replacement for a character it cannot show."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # `>&-`; in this order, each takes its own descriptor again
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
 
 
-def abandon_stdout() -> None:
-    """The reader closed the pipe: send the rest, and the flush at exit, nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+def settle() -> None:
+    """Write out what argparse and others have left in the streams, so that the end of the program cannot fail."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (BrokenPipeError, ValueError):
-            os.dup2(nowhere, stream.fileno())
+        except OSError:  # no reader, or no space; who wrote it was told
+            _abandon(stream)
+
+
+def _abandon(stream: IO[str]) -> None:
+    """Send what is left in a stream, and all that follows, nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _finite(value: Any) -> Any:
@@ -85,13 +120,28 @@ def _finite(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | bool) else str(value)
 
 
-def _replace(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
+    """A file is there whole, or as it was; a link stays one; what is no file (a pipe, a device) is written to."""
     try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            file.write(text)
-        os.replace(file.name, path)
+        if not _is_file_or_new(path):
+            with path.open("ab") as stream:
+                stream.write(text.encode())
+            return
+        path_behind = Path(os.path.realpath(path))
+        with tempfile.TemporaryDirectory(dir=path_behind.parent, prefix=f".{path_behind.name}.") as folder:
+            new = Path(folder, path_behind.name)
+            new.write_text(text, encoding="utf-8")  # with the rights of any new file
+            os.replace(new, path_behind)
     except OSError as error:
         raise CliError(f"cannot write {path}: {error.strerror}; give another --out") from error
+
+
+def _is_file_or_new(path: Path) -> bool:
+    """Whether there is a regular file, or nothing yet. OSError: links that go round, a folder that is closed."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return True
 
 
 def program() -> str:

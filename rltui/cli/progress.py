@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping
 from typing import IO, Any
 
+from rltui.cli.output import put, say
 from rltui.text import clean, fit
 
 Json = dict[str, Any]
@@ -95,9 +96,13 @@ def _since(block: Mapping[str, Any], now: float) -> str:
 
 
 class Printer:
-    """Lines that stay, and on a terminal one live line below them that is rewritten in place."""
+    """Lines that stay, and on a terminal one live line below them that is rewritten in place.
+
+    `closed`: nobody reads them any more.
+    """
 
     def __init__(self, stream: IO[str], *, quiet: bool = False) -> None:
+        self.closed = False
         self._stream, self._quiet = stream, quiet
         self.live = not quiet and stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._shown = ""
@@ -106,7 +111,7 @@ class Printer:
         if self._quiet:
             return
         self._erase()
-        print(line, file=self._stream, flush=True)
+        self.closed |= not say(line, self._stream)
 
     def rewrite(self, line: str) -> None:
         """Show `line` as the live one. Does nothing without a terminal, or when it has not changed."""
@@ -114,8 +119,7 @@ class Printer:
             return
         line = fit(line, shutil.get_terminal_size().columns - 1)
         if line != self._shown:
-            self._stream.write(f"\r{line}\x1b[K")
-            self._stream.flush()
+            self.closed |= not put(f"\r{line}\x1b[K", self._stream)
             self._shown = line
 
     def close(self) -> None:
@@ -123,6 +127,5 @@ class Printer:
 
     def _erase(self) -> None:
         if self._shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+            self.closed |= not put("\r\x1b[K", self._stream)
             self._shown = ""

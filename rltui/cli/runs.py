@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from rltui.cli.common import age_s, summary
-from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import OK, CliError, Json, add_data_options, emit, program, say, words
 from rltui.cli.progress import duration, number
 from rltui.sources.base import Unreadable
 from rltui.sources.find import default_runs_dir, runs_in
@@ -31,8 +31,11 @@ def run(args: argparse.Namespace) -> int:
         say(f"No runs under {folder}. `rltui demo` makes one; `rltui train CONFIG` starts yours.")
         return OK
     columns = shutil.get_terminal_size((160, 24)).columns
-    for line in _table(rows):
+    lines = _table(rows)
+    for line in lines:
         say(fit(line, max(columns, 20)), words(args))
+    if any(width(line) > columns for line in lines):
+        say(f"cut to {columns} columns; `{program()} show NAME` has all of a run, --json all of this")
     return OK
 
 
@@ -55,7 +58,7 @@ def _row(path: Path) -> Json:
 
 
 def _table(rows: list[Json]) -> list[str]:
-    cells = [("STATE", "NAME", "STEP", "REWARD", "EVAL", "AGE", "")]
+    cells = [("STATE", "NAME", "STEP", "REWARD", "EVAL", "AGE", "WHY")]
     for row in rows:
         error = row["error"] or {}
         steps = f"{number(row['step'], '{}')}/{number(row['steps'], '{}')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import sys
 import time
@@ -55,7 +56,7 @@ def _document(folder: Path, source: RunSource, status: Json | None) -> Json:
         "status": status,
         "events": _last_events(source),
         "checkpoints": source.checkpoints(),
-        "next": next_commands(folder, status),
+        "next": next_commands(folder, status, shown=True),
     }
 
 
@@ -69,15 +70,41 @@ def _last_events(source: RunSource) -> list[Json]:
     return list(last)
 
 
-def next_commands(folder: Path, status: Json | None) -> list[str]:
-    """What a person would do next with a run in this state."""
+def next_commands(folder: Path, status: Json | None, *, shown: bool = False) -> list[str]:
+    """What a person would do next with a run in this state. `shown`: they look at it already."""
     state = (status or {}).get("state")
     name = run_name(folder)
     if state in TERMINAL:
-        config = shlex.quote(str(folder / "config.toml"))
-        again = [f"{program()} train {config}"] if state != "succeeded" and (folder / "config.toml").exists() else []
-        return [*again, f"{program()} runs"]
+        again = [_again(folder)] if state != "succeeded" and (folder / "config.toml").exists() else []
+        look = [] if shown else [f"{program()} show {name}"]
+        return [*again, *look, f"{program()} runs"]
     return [f"{program()} show {name} --follow", f"{program()} stop {name}", f"{program()} runs"]
+
+
+def _again(folder: Path) -> str:
+    """The command that starts the same run once more, with what was given beside its config."""
+    words = ["train", str(folder / "config.toml")]
+    for item in _sets(folder):
+        words += ["--set", item]
+    return f"{program()} {shlex.join(words)}"
+
+
+def _sets(folder: Path) -> list[str]:
+    """KEY=VALUE of each value that was given on the command line. None of a run that ended before it wrote them."""
+    from rltui.cli.config.values import leaves  # pydantic: only where it is needed
+    from trainer.config.toml_values import format_value
+
+    try:
+        values = leaves(json.loads((folder / "resolved.json").read_bytes())["values"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+    return [f"{leaf.key}={format_value(leaf.value)}" for leaf in values.values() if leaf.at == "--set"]
+
+
+def weights(source: RunSource) -> list[str]:
+    """Where the newest checkpoint of a run is."""
+    found = source.checkpoints()
+    return [f"weights: {clean(found[-1]['path'], 300)}"] if found and found[-1].get("path") else []
 
 
 def run_name(folder: Path) -> str:
@@ -114,7 +141,9 @@ def _lines(document: Json, status: Json) -> list[str]:
     lines.append(f"  folder {document['path']}")
     if document["events"]:
         lines.append("last events")
-    for event in document["events"]:
+    for before, event in zip([{}, *document["events"]], document["events"], strict=False):
+        if event.get("message") == before.get("message"):  # a failure of the training is one of the job, too
+            continue
         ago = duration(age_s(event.get("created_at")))
         lines.append(f"  {ago:>11} ago  {clean(event.get('message'), 140)}")
     if document["checkpoints"]:

@@ -8,15 +8,16 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from rltui.cli.configs import refusal, told
 from rltui.cli.follow import Follower, ending
 from rltui.cli.output import FAILED, USAGE, CliError, Json, say, words
 from rltui.cli.progress import Printer
+from rltui.cli.task_apps import start_problems
 from rltui.launch.base import Job, Launcher, Started
 from rltui.launch.local import LocalLauncher
 from rltui.sources.local import LocalRunSource
-from trainer.config import ConfigError, load, render
+from trainer.config import ConfigError, Loaded, load
 from trainer.rundir.layout import new_job_id, run_folder_name
 
 SETTLE_S = 5.0  # how long a coordinator may take to end after its last status
@@ -27,7 +28,7 @@ CHECKPOINT_PREFIXES = ("ft:", "fft:", "qft:", "rl:")
 class Plan:
     """A run that could start: its valid config, its folder, and what starts it."""
 
-    loaded: Any
+    loaded: Loaded
     job: Job
     launcher: Launcher
 
@@ -74,13 +75,10 @@ def prepare(
     """Load and check the config, and name the run's folder. CliError: what is wrong with it, all at once."""
     try:
         loaded = load(config, sets=sets, environ=os.environ, allow_unknown=allow_unknown)
-        problems = loaded.launch_problems()
-        if problems:
+        if problems := start_problems(loaded):
             raise ConfigError(problems)
     except ConfigError as error:
-        count = len(error.problems)
-        text = f"{error}\n{count} problem{'s' * (count != 1)}; nothing was started"
-        raise CliError(text, details={"errors": [item.as_dict() for item in error.problems]}) from error
+        raise refusal(error, "nothing was started") from error
     job_id = new_job_id()
     if run_dir is None:
         name = run_folder_name(loaded.config.policy.label, job_id)
@@ -94,7 +92,7 @@ def prepare(
 
 def tell_warnings(plan: Plan) -> None:
     if plan.loaded.warnings:
-        say(render(plan.loaded.warnings))
+        say(told(plan.loaded.warnings))
 
 
 def launch(plan: Plan) -> tuple[LocalRunSource, Started]:

@@ -12,7 +12,7 @@ from rltui.cli.configs import amount
 from rltui.cli.follow import ending
 from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say, words
 from rltui.cli.progress import Printer
-from rltui.cli.show import next_commands
+from rltui.cli.show import next_commands, weights
 from rltui.cli.start import (
     Plan,
     add_start_options,
@@ -29,6 +29,9 @@ from rltui.launch.base import Started
 from rltui.sources.base import TERMINAL
 from rltui.sources.local import LocalRunSource
 
+DRY_RUN = """checked: the config, and that a task app which is built in or a file is there
+not checked: that the task app answers, that the model can be loaded, and that memory suffices"""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help="the run's TOML file")
@@ -37,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task-url", metavar="URL", help="services.task_url: where the task app is")
     parser.add_argument("--model", help="policy.model_name; policy.source for ft:… and rl:…")
     parser.add_argument("--allow-unknown", action="store_true", help="unknown keys are warnings, not errors")
-    parser.add_argument("--dry-run", action="store_true", help="check everything and show what would start")
+    parser.add_argument("--dry-run", action="store_true", help="check the config and show what would start")
     parser.add_argument("--detach", action="store_true", help="return as soon as the run trains")
     parser.add_argument(
         "--poll", action=argparse.BooleanOptionalAction, default=True, help="follow the run until it ends"
@@ -58,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
         return _detach(plan, source, started, args)
     status, code = follow(plan, source, started, args)
     if not args.quiet:
-        for command in next_commands(plan.job.run_dir, status):
-            say(f"  {command}", stream)
+        for line in [*weights(source), "next", *(f"  {item}" for item in next_commands(plan.job.run_dir, status))]:
+            say(line, stream)
     emit(_result(plan, status), as_json=args.json, out=args.out)
     return code
 
@@ -92,6 +95,7 @@ def _dry_run(plan: Plan, args: argparse.Namespace) -> int:
         say(amount(plan.derived), words(args))
         say(f"would make {plan.job.run_dir}", words(args))
         say(f"would run  {shlex.join(description['command'])}", words(args))
+        say(DRY_RUN, words(args))
     emit({"dry_run": True, **description}, as_json=args.json, out=args.out)
     return OK
 
@@ -104,7 +108,7 @@ def _detach(plan: Plan, source: LocalRunSource, started: Started, args: argparse
         for line in ending(status):
             say(line, words(args))
     else:
-        say(f"{status.get('state')}: pid {started.pid}; it goes on without this terminal", words(args))
+        say(f"{status.get('state')}: pid {started.pid}; it goes on without this terminal\nnext", words(args))
         for command in next_commands(plan.job.run_dir, status):
             say(f"  {command}", words(args))
     emit({"pid": started.pid, **_result(plan, status)}, as_json=args.json, out=args.out)

@@ -5,15 +5,30 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from rltui.cli.configs import add_examples, add_loading_options, amount, open_config, printable, said
+from rltui.cli.configs import (
+    add_examples,
+    add_loading_options,
+    amount,
+    cannot_run,
+    counts,
+    open_config,
+    printable,
+    told,
+    wrapped,
+)
 from rltui.cli.output import FINDINGS, OK, USAGE, CliError, Json, add_data_options, emit, say, words
-from trainer.config import ConfigError, Loaded, Problem, render
+from rltui.cli.task_apps import NO_FILE, start_problems
+from trainer.config import ConfigError, Loaded, Problem
+from trainer.config.errors import by_position
+from trainer.config.rules.machine import OF_THE_MACHINE
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="TOML or JSON, a run's folder, or - for stdin")
     add_loading_options(parser)
-    parser.add_argument("--strict", action="store_true", help="exit 1 when there are warnings; notes are none")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit 1 when there are warnings, but those of the GPUs found"
+    )
     add_data_options(parser)
     add_examples(
         parser,
@@ -39,20 +54,24 @@ def _check(name: str, args: argparse.Namespace) -> tuple[Json, int]:
     try:
         loaded = open_config(name, args.sets, allow_unknown=args.allow_unknown)
     except ConfigError as error:
-        count = len(error.problems)
-        say(said(error.problems))
-        say(printable(f"{shown_as}: {count} problem{'s' * (count != 1)}"))
-        return _report(shown_as, errors=error.problems), USAGE
-    told = {(item.key, item.code) for item in loaded.warnings}
-    launch = [item for item in loaded.launch_problems() if (item.key, item.code) not in told]
-    warnings = [*loaded.warnings, *map(_at_launch, launch)]
-    warnings.sort(key=lambda item: (item.line is None, item.line or 0))
+        say(told([*error.problems, *error.warnings]))
+        say(printable(f"{shown_as}: {', '.join(counts([*error.problems, *error.warnings]))}"))
+        return _report(shown_as, errors=error.problems, warnings=error.warnings), USAGE
+    refusals = start_problems(loaded)
+    known = {(item.key, item.code) for item in loaded.warnings}
+    warnings = [*loaded.warnings, *(_at_launch(item) for item in refusals if (item.key, item.code) not in known)]
+    warnings.sort(key=by_position)
     if warnings:
-        say(printable(render(warnings)))
-    for line in _verdict(shown_as, loaded, warnings):
-        say(printable(line), words(args))
-    code = FINDINGS if args.strict and any(item.level == "warning" for item in warnings) else OK
-    return _report(shown_as, loaded=loaded, warnings=warnings, ok=code == OK), code
+        say(told(warnings))
+    for line in _verdict(shown_as, loaded, warnings, refusals):
+        say(wrapped(printable(line), words(args)), words(args))
+    code = FINDINGS if args.strict and any(_counts(item) for item in warnings) else OK
+    return _report(shown_as, loaded=loaded, warnings=warnings, refusals=refusals, ok=code == OK), code
+
+
+def _counts(problem: Problem) -> bool:
+    """Whether `--strict` minds it: a file is right or wrong the same way on every machine."""
+    return problem.level == "warning" and problem.code not in (*OF_THE_MACHINE, NO_FILE)
 
 
 def _at_launch(problem: Problem) -> Problem:
@@ -60,15 +79,11 @@ def _at_launch(problem: Problem) -> Problem:
     return dataclasses.replace(problem, level="warning", why=f"{problem.why}; a run would not start")
 
 
-def _verdict(name: str, loaded: Loaded, warnings: list[Problem]) -> list[str]:
-    counts = [
-        f"{count} {level}{'s' * (count != 1)}"
-        for level in ("warning", "note")
-        if (count := sum(item.level == level for item in warnings))
-    ]
+def _verdict(name: str, loaded: Loaded, warnings: list[Problem], refusals: list[Problem]) -> list[str]:
+    refused = [f"; but {why}" for why in cannot_run(refusals)]
     blend = ", ".join(f"{part} {weight:g}" for part, weight in loaded.blend.items() if weight)
     return [
-        ": ".join([name, ", ".join(["valid", *counts])]),
+        "".join([f"{name}: ", ", ".join(["valid", *counts(warnings)]), *refused]),
         f"  {amount(loaded.derived)}; reward: {blend or 'no part has weight'}",
     ]
 
@@ -79,14 +94,19 @@ def _report(
     loaded: Loaded | None = None,
     errors: list[Problem] | None = None,
     warnings: list[Problem] | None = None,
+    refusals: list[Problem] | None = None,
     ok: bool = False,
 ) -> Json:
-    """One file in data; `derived`, `blend` and `config_hash` are null where it is not valid."""
+    """One file in data; `derived`, `blend` and `config_hash` are null where it is not valid.
+
+    `refusals`: of a valid one, why a run of it would not start.
+    """
     return {
         "ok": ok,
         "file": name,
         "errors": [problem.as_dict() for problem in errors or []],
         "warnings": [problem.as_dict() for problem in warnings or []],
+        "refusals": [problem.as_dict() for problem in refusals or []],
         "derived": loaded.derived if loaded else None,
         "blend": loaded.blend if loaded else None,
         "config_hash": loaded.config_hash if loaded else None,

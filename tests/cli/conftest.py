@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import rltui.cli.main as entry
 from trainer.rundir.synth import SynthConfig, write_run
 
 ROOT = Path(__file__).resolve().parents[2]
+SDK_EXAMPLE = (ROOT / "tests" / "config" / "sdk_example.toml").read_text()
 DRIVER = Path(__file__).parent / "with_fake.py"
 CONFIG = """
 [algorithm]
@@ -91,3 +93,32 @@ def synthetic(tmp_path_factory):
             document = json.loads(status.read_bytes())
             assert document["state"] == "running"
     return runs
+
+
+@pytest.fixture
+def config(capsys):
+    """`rltui config ARGS` in this process: exit code, stdout, stderr."""
+
+    def run(*args):
+        code = entry.main(["config", *map(str, args)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def in_json(config):
+    def run(*args):
+        code, out, _ = config(*args, "--json")
+        (line,) = out.splitlines()
+        return code, json.loads(line)
+
+    return run
+
+
+@pytest.fixture
+def files(here):
+    """my.toml, a valid config; old.toml, the SDK's example in old spellings."""
+    (here / "old.toml").write_text(SDK_EXAMPLE)
+    return here

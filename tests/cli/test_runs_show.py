@@ -1,6 +1,8 @@
 """`rltui runs` and `rltui show` on recorded runs of every kind, as processes."""
 
 import json
+import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.cli.conftest import environment, last_object
+from trainer.config import load
 from trainer.rundir.process import ProcessId
 
 DEAD_KINDS = ("crashed", "torn")
@@ -38,8 +41,49 @@ def test_runs_lists_every_run_with_its_state(rltui, synthetic):
 def test_runs_as_a_table_has_a_line_a_run(rltui, synthetic):
     lines = rltui("runs", synthetic, env={"COLUMNS": "100"}).out.splitlines()
     assert len(lines) == 1 + 5
-    assert lines[0].split()[:3] == ["STATE", "NAME", "STEP"]
+    assert lines[0].split() == ["STATE", "NAME", "STEP", "REWARD", "EVAL", "AGE", "WHY"]
     assert all(len(line) <= 100 for line in lines)
+
+
+def test_a_table_that_is_cut_says_where_the_rest_is(rltui, synthetic):
+    assert "rltui show NAME" in rltui("runs", synthetic, env={"COLUMNS": "60"}).err
+    assert rltui("runs", synthetic, env={"COLUMNS": "400"}).err == ""
+
+
+def test_what_failed_can_be_started_again_with_what_was_set(rltui, here, synthetic):
+    run = here / "runs" / "failed-rl_0000000000000003"
+    shutil.copytree(synthetic / run.name, run)
+    shutil.copy("my.toml", run / "config.toml")
+    sets = ["training.seed=7", 'rollout.env_config={ a = "x y", b.c = 1e-3 }', "policy.max_tokens=9"]
+    (run / "resolved.json").write_text(json.dumps(load("my.toml", sets=sets).resolved()))
+    again = last_object(rltui("show", run, "--json").out)["next"][0]
+    arguments = shlex.split(again.partition(" train ")[2])
+    assert arguments[0] == str(run / "config.toml")
+    assert set(arguments[1::2]) == {"--set"}
+    assert load(arguments[0], sets=arguments[2::2]).values == load("my.toml", sets=sets).values
+
+
+def test_show_leaves_a_run_whose_reader_has_gone(here, synthetic):
+    """`rltui show RUN --follow | head` ends with head, and not with the run."""
+    run = here / "runs" / "healthy-rl_0000000000000000"
+    shutil.copytree(synthetic / run.name, run)
+    status = json.loads((run / "status.json").read_bytes())
+    mine = msgspec.to_builtins(ProcessId.of(os.getpid()))
+    status |= {
+        "state": "running",
+        "phase": "training",
+        "step": 0,
+        "end_reason": None,
+        **mine,
+    }  # 0: it says what it does
+    (run / "status.json").write_text(json.dumps(status))
+    (run / "lock").write_text(json.dumps(mine))
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "rltui", "show", str(run), "--follow"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, env=environment(), timeout=30)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_an_unreadable_run_stays_a_line_with_its_reason(rltui, synthetic, tmp_path):

@@ -57,6 +57,29 @@ def test_dry_run_shows_the_command_and_makes_nothing(rltui, here):
     assert "--set training.seed=3" in command_line
     assert found["run_dir"].endswith(found["command"][found["command"].index("--job-id") + 1])
     assert not (here / "runs").exists()
+    words = rltui("train", "my.toml", "--dry-run").out
+    assert "\nchecked: " in words
+    assert "\nnot checked: that the task app answers" in words
+
+
+@pytest.mark.parametrize(
+    ("app", "words"),
+    [
+        ("apps/mine.py", "there is no file {here}/apps/mine.py"),
+        ("builtin:fact", "fix: --set services.task_url=builtin:facts"),
+        ("builtin:zzz", '"builtin:guess"'),
+    ],
+)
+def test_a_task_app_that_is_not_there_is_told_before_anything_is_made(rltui, here, app, words):
+    for options in (["--dry-run"], []):
+        done = rltui("train", "my.toml", "--set", f"services.task_url={app}", *options)
+        assert done.returncode == 2
+        assert words.format(here=here) in done.err
+        assert f'services.task_url = "{app}"' in done.err
+        assert not (here / "runs").exists()
+    (here / "apps").mkdir()
+    (here / "apps" / "mine.py").touch()
+    assert rltui("train", "my.toml", "--set", "services.task_url=apps/mine.py", "--dry-run").returncode == 0
 
 
 def test_task_url_and_model_are_spellings_of_set(rltui):
@@ -152,6 +175,19 @@ def test_log_interval_thins_lines_but_keeps_each_iterations_reward(rltui):
     done = rltui("train", "my.toml", "--set", "training.log_interval=100", fake="ok")
     steps = [line.split()[1] for line in done.out.splitlines() if line.startswith("step ")]
     assert steps == ["2/4", "4/4"]
+
+
+def test_the_end_names_the_run_again(rltui, here):
+    lines = rltui("train", "my.toml", fake="ok").out.splitlines()
+    (run,) = (here / "runs").iterdir()
+    assert lines.index("next") > lines.index("held-out reward: 0.250 before, 0.500 after")
+    after = lines[lines.index("next") + 1 :]
+    assert [line.partition("rltui ")[2] for line in after] == [f"show {run.name}", "runs"]
+
+
+def test_a_run_that_fails_at_once_says_so_once(rltui):
+    lines = rltui("train", "my.toml", fake="refuse").out.splitlines()
+    assert lines.count("failed") == 1
 
 
 def test_quiet_says_only_how_it_ended(rltui):

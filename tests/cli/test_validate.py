@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def test_json_has_the_same_fields(here, capsys):
     (here / "my.toml").write_text(BROKEN)
     code, data = report(capsys, "my.toml")
     assert code == 2
-    assert set(data) == {"schema", "ok", "file", "errors", "warnings", "derived", "blend", "config_hash"}
+    assert set(data) == {"schema", "ok", "file", "errors", "warnings", "refusals", "derived", "blend", "config_hash"}
     assert (data["schema"], data["ok"], data["derived"]) == (1, False, None)
     assert [(item["line"], item["column"], item["key"], item["value"]) for item in data["errors"]] == [
         (15, 13, "rollout.max_turns", '"1"'),
@@ -92,6 +93,13 @@ def test_the_sdk_example_is_valid_and_says_what_it_gives(here, capsys):
     assert "a run would not start" in err, "its task app is a template's"
 
 
+def test_strict_does_not_mind_what_the_machine_has(here, capsys):
+    """A file is right or wrong the same way on every machine."""
+    (here / "gpus.toml").write_text((here / "my.toml").read_text() + '[compute]\ngpu_type = "H100:4096"\n')
+    code, data = report(capsys, "gpus.toml", "--strict")
+    assert code == 0 and [item["code"] for item in data["warnings"]] == ["gpus_found"]
+
+
 def test_strict_minds_warnings_but_not_notes(here, capsys):
     assert validate(capsys, "my.toml", "--strict")[0] == 0
     code, data = report(capsys, SDK_EXAMPLE, "--strict")
@@ -107,7 +115,7 @@ def test_unknown_keys_are_errors_unless_allowed(here, capsys):
     (here / "my.toml").write_text(CONFIG + "group_sise = 4\n")
     code, _, err = validate(capsys, "my.toml")
     assert code == 2
-    assert "did you mean `training.group_size`?" in err
+    assert "did you mean `training.group_size`, which my.toml:22:14 sets already?" in err
     assert validate(capsys, "my.toml", "--allow-unknown")[0] == 0
     assert validate(capsys, "my.toml", "--allow-unknown", "--strict")[0] == 1
 
@@ -115,7 +123,7 @@ def test_unknown_keys_are_errors_unless_allowed(here, capsys):
 def test_set_wins_and_is_checked(here, capsys):
     code, _, err = validate(capsys, "my.toml", "--set", "training.group_size=3")
     assert code == 2
-    assert err.startswith("--set: training.group_size = 3\n")
+    assert "\n--set: training.group_size = 3\n" in err
     assert validate(capsys, "my.toml", "--set", "training.group_size=2")[0] == 0
 
 
@@ -206,6 +214,63 @@ def test_hostile_text_cannot_act_on_the_terminal(here, capsys):
     assert not set(err) & {"\x1b", "\x07", "\u202e"}
 
 
+JUDGED = CONFIG + "[judge]\nenabled = true\n[judge.options]\nmodel = 'm'\nprovider = 'openai'\n"
+
+
+def test_what_a_run_refuses_is_part_of_the_verdict(here, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    (here / "my.toml").write_text(JUDGED)
+    code, data = report(capsys, "my.toml")
+    if not data["refusals"]:
+        pytest.skip("this version has a judge")
+    assert (code, data["ok"], data["errors"]) == (0, True, [])
+    assert [item["key"] for item in data["refusals"]] == ["judge.enabled"]
+    _, out, _ = validate(capsys, "my.toml")
+    assert re.match(r"my\.toml: valid, .*; but this version cannot run it: judge\.enabled$", out.splitlines()[0])
+    assert validate(capsys, "my.toml", "--strict")[0] == 1
+
+
+def test_a_template_is_valid_but_no_run_of_it_would_start(here, capsys):
+    (here / "my.toml").write_text(CONFIG.replace("http://127.0.0.1:9", "https://your-tunnel.example"))
+    code, out, _ = validate(capsys, "my.toml")
+    assert code == 0
+    assert out.splitlines()[0].endswith("; but a run of it would not start: services.task_url")
+
+
+def test_overruled_values_are_one_line_each_in_one_block(here, capsys, monkeypatch):
+    monkeypatch.setenv("RLTUI__POLICY__LABEL", "other")
+    (here / "my.toml").write_text(CONFIG + "seed = 0\n")
+    _, _, err = validate(capsys, "my.toml", "--set", "training.seed=3")
+    line = (CONFIG + "seed = 0\n").splitlines().index("seed = 0") + 1
+    assert err.splitlines() == [
+        'note: policy.label = "my run" (line 11) is overruled by env RLTUI__POLICY__LABEL: "other"',
+        f"note: training.seed = 0 (line {line}) is overruled by --set: 3",
+    ]
+
+
+def test_warnings_stand_beside_the_errors(here, capsys):
+    (here / "my.toml").write_text(BROKEN.replace("model_name", "model_name_") + "[model]\nbase = 'builtin:tiny'\n")
+    code, data = report(capsys, "my.toml")
+    assert code == 2
+    assert [item["code"] for item in data["warnings"]] == ["migrated"]
+    _, _, err = validate(capsys, "my.toml")
+    assert re.search(r"^my\.toml: 3 problems, 1 warning$", err, re.MULTILINE)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_prose_fits_the_terminal_and_what_is_pasted_stays_whole(here, capsys, monkeypatch, columns):
+    shutil.copy(SDK_EXAMPLE, "sdk.toml")
+    _, _, unwrapped = validate(capsys, "sdk.toml", "--set", "training.group_size=5")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    _, _, err = validate(capsys, "sdk.toml", "--set", "training.group_size=5")
+    assert err.split() == unwrapped.split()
+    for line in err.splitlines():
+        assert len(line) <= columns or re.match(r"\S+:\d+:\d+: |  fix: ", line), line
+    for line in unwrapped.splitlines():
+        if line.startswith("  fix: ") and " = " in line:
+            assert line in err.splitlines()
+
+
 def test_a_closed_pipe_ends_it_quietly(here):
     command = [sys.executable, "-m", "rltui", "validate", *["my.toml"] * 200]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
@@ -249,3 +314,39 @@ def test_the_environment_counts(here, capsys, monkeypatch):
     code, _, err = validate(capsys, "my.toml")
     assert code == 2
     assert "env RLTUI__TRAINING__GROUP_SIZE: training.group_size = 3" in err
+
+
+def test_the_verdict_and_what_is_overruled_fit_the_terminal(here, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    (here / "my.toml").write_text(JUDGED.replace("http://127.0.0.1:9", "https://your-tunnel.example"))
+    label = "a-rather-long-label-of-forty-characters-x"
+    code, out, err = validate(capsys, "my.toml", "--set", f"policy.label={label}")
+    assert code == 0
+    assert f'is overruled by --set: "{label}"' in " ".join(err.split())
+    assert "but a run of it would not start: services.task_url" in " ".join(out.split())
+    assert [line for line in (out + err).splitlines() if len(line) > 80 and "  fix: " not in line] == []
+
+
+def test_a_task_app_that_is_not_there_is_part_of_the_verdict(here, capsys):
+    (here / "bad.toml").write_text(CONFIG.replace("http://127.0.0.1:9", "builtin:fact"))
+    code, data = report(capsys, "bad.toml")
+    assert (code, data["ok"]) == (0, True)
+    (item,) = data["refusals"]
+    assert (item["line"], item["fix"]) == (7, 'task_url = "builtin:facts"')
+    assert validate(capsys, "bad.toml", "--strict")[0] == 1
+    _, out, err = validate(capsys, "my.toml", "--set", "services.task_url=builtin:fact")
+    assert "; but a run of it would not start: services.task_url" in out
+    assert "  fix: --set services.task_url=builtin:facts" in err.splitlines()
+
+
+def test_a_task_app_file_is_looked_for_where_one_stands(here, capsys, monkeypatch):
+    args = ("my.toml", "--set", "services.task_url=apps/mine.py", "--strict")
+    code, out, err = validate(capsys, *args)
+    assert code == 0, "the file may be right in another folder"
+    assert f"there is no file {here}/apps/mine.py" in err
+    assert "would not start" in out
+    (here / "apps").mkdir()
+    (here / "apps" / "mine.py").touch()
+    assert validate(capsys, *args)[2].count("no file") == 0
+    monkeypatch.setenv("TASK_APP_URL", "builtin:gues")
+    assert "env TASK_APP_URL: warning: services.task_url" in validate(capsys, "my.toml")[2]

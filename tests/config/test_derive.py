@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.config.texts import SMALL
 from trainer.config import ConfigError
-from trainer.config.derive import split
+from trainer.config.gpus import split
 from trainer.config.machine import Machine, count_gpus
 
 TOPOLOGY = "compute.topology."
@@ -60,7 +61,7 @@ def test_fewer_found_than_asked_are_split_again_given_counts_included(small) -> 
     assert topology(loaded) == ("single_node_split", 2, 2, 0)
     [warning] = [item for item in loaded.warnings if item.code == "gpus_found"]
     assert "found 4 of 8 GPUs" in warning.why and "gpus_for_vllm 2, gpus_for_training 2" in warning.why
-    assert loaded.origins["compute.gpu_count"].note == "4 found, 8 asked for"
+    assert loaded.origins["compute.gpu_count"].note == "instead of 8 at --set; 4 found, 8 asked for"
     assert loaded.origins[f"{TOPOLOGY}gpus_for_vllm"].kind == "derived"
 
 
@@ -73,11 +74,27 @@ def test_one_found_of_two_colocates(small) -> None:
     assert "engine and learner share them" in warning.why
 
 
-def test_too_few_for_replica_reference_and_learner_is_an_error(small) -> None:
+def test_a_machine_too_small_for_replica_reference_and_learner_stops_the_launch_not_the_loading(small) -> None:
     sets = [H100, "compute.gpu_count=8", f"{TOPOLOGY}tensor_parallel=4"]
-    with pytest.raises(ConfigError, match="found 4 of 8 GPUs, too few for a replica of 4"):
-        small(*sets, device=None, machine=Machine(4))
-    small(*sets, f"{TOPOLOGY}type=single_node_colocate", device=None, machine=Machine(4))
+    [problem] = small(*sets, device=None, machine=Machine(4)).launch_problems()
+    assert problem.code == "too_few_gpus" and "4 of 8 GPUs found, too few for a replica of 4" in problem.why
+    fixed = small(*sets, (problem.fix or "").removeprefix("--set "), device=None, machine=Machine(4))
+    assert fixed.launch_problems() == []
+
+
+@pytest.mark.parametrize("gpus", [0, 3])
+def test_what_follows_from_a_refused_value_is_not_read(small, gpus: int) -> None:
+    with pytest.raises(ConfigError) as caught:
+        small(H100, "compute.gpu_count=3", f"{TOPOLOGY}reference_placement=x", device=None, machine=Machine(gpus))
+    assert [item.key for item in caught.value.problems] == [f"{TOPOLOGY}reference_placement"]
+
+
+def test_a_given_value_that_is_overruled_stays_in_sight(small) -> None:
+    text = SMALL.replace("[training]\n", "[training.rewards]\nstep_rewards_beta = 0.0\n[training]\n")
+    loaded = small("training.rewards.step_rewards_mode=decision_stepwise", text=text)
+    origin = loaded.origins["training.rewards.step_rewards_beta"]
+    assert (origin.kind, origin.at) == ("derived", "my.toml:17:21")
+    assert (origin.note or "").startswith("instead of 0.0 at my.toml:17:21; 0 meant no early bonus")
 
 
 def test_counts_without_gpu_count_ask_for_their_sum(small) -> None:
@@ -96,6 +113,21 @@ def test_enough_found_draws_no_warning(small) -> None:
 def test_a_cpu_can_be_asked_for(small, text: str) -> None:
     loaded = small(text, device=None, machine=Machine(8))
     assert topology(loaded)[0] == "cpu" and loaded.config.training.weight_sync.mode == "full"
+
+
+@pytest.mark.parametrize(
+    ("sets", "gpus", "words"),
+    [
+        ([H100, "compute.gpu_count=0"], 8, "asked for: the run takes place on the CPU"),
+        ([H100, "compute.gpu_count=2", f"{TOPOLOGY}type=cpu"], 8, "compute.topology.type is cpu"),
+        ([f"{TOPOLOGY}type=cpu", f"{TOPOLOGY}gpus_for_vllm=1"], 8, "compute.topology.type is cpu"),
+        ([H100, "compute.gpu_count=2"], 0, "this machine has no GPU that can be used (asked for 2)"),
+    ],
+)
+def test_why_a_run_is_on_the_cpu_is_told_as_it_is(small, sets: list[str], gpus: int, words: str) -> None:
+    loaded = small(*sets, device=None, machine=Machine(gpus))
+    [warning] = loaded.warnings
+    assert warning.why.startswith(words) and loaded.config.compute.topology.type == "cpu"
 
 
 def test_on_a_cpu_given_counts_are_kept_as_given_with_one_warning(small) -> None:

@@ -283,7 +283,7 @@ seeds = [
     ("changes", "old", "new"),
     [
         ({"training.a": Raw("1e-4")}, "5e-5", "1e-4"),
-        ({"training.longer": 2000}, "1_000   # keep", "2000   # keep"),
+        ({"training.longer": 2000}, "1_000   # keep", "2000    # keep"),
         ({"training.longer": UNSET}, "longer = 1_000   # keep\n", ""),
         ({"training.b": Raw("0x10")}, "# keep\n", "# keep\nb      = 0x10\n"),
         ({"training.lora.alpha": 32}, "  r = 16\n", "  r = 16\n  alpha = 32\n"),
@@ -311,6 +311,26 @@ seeds = [
 def test_the_style_of_an_edit(changes: dict[str, Any], old: str, new: str) -> None:
     assert TEXT.count(old) == 1
     assert edit(TEXT, changes) == TEXT.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "new"),
+    [
+        ("a = 1    # c\n", 1000, "a = 1000 # c\n"),
+        ("a = 1    # c\n", 100_000, "a = 100000 # c\n"),
+        ("a = 1000 # c\n", 1, "a = 1 # c\n"),
+        ("a = 1000 # c\nb = 1    # d\n", 1, "a = 1    # c\nb = 1    # d\n"),
+        ("b = 1    # d\na = 1000 # c\n", 1, "b = 1    # d\na = 1    # c\n"),
+        ("a = 'x # y'   # c\n", "z", 'a = "z"       # c\n'),
+        ("a = 1\t\t# c\n", 1000, "a = 1000\t\t# c\n"),
+        ("a = [1, 2]  # c\r\n", [1, 2, 3], "a = [1, 2, 3] # c\r\n"),
+        ("a = [1, 2]     # c\n", [1], "a = [1]        # c\n"),
+        ("a = { b = 1 }   # c\n", {"b": 10, "c": 2}, "a = { b = 10, c = 2 } # c\n"),
+        ("a = '1'  # c", "123", 'a = "123" # c'),
+    ],
+)
+def test_a_comment_keeps_its_column_where_the_blanks_allow(old: str, value: Any, new: str) -> None:
+    assert edit(old, {"a": value}) == new
 
 
 def test_a_section_known_by_its_sub_table_gets_its_header_above() -> None:
@@ -344,7 +364,7 @@ def test_a_file_without_a_last_newline_gets_none() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"training.a.b": 1}, "training.a is 0.00005"),
+        ({"training.a.b": 1}, "training.a is 5e-5"),
         ({"rollout.seeds.x": 1}, "rollout.seeds is a list; set it as a whole"),
         ({"training.a": None}, "use UNSET"),
         ({"training.a": object()}, "which TOML has not"),
@@ -359,7 +379,7 @@ def test_a_file_without_a_last_newline_gets_none() -> None:
 def test_what_cannot_be_done_is_said_in_plain_words(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(EditError) as caught:
         edit(TEXT, changes)
-    assert words.replace("0.00005", "5e-05") in str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_a_text_that_is_no_toml_is_refused() -> None:
@@ -367,3 +387,42 @@ def test_a_text_that_is_no_toml_is_refused() -> None:
         edit("a = 1\nb = \n", {"a": 2})
     with pytest.raises(EditError):
         edit("a = " + "[" * 5000, {"a": 2})
+
+
+SEEDS = """\
+seeds = [            # held out
+  160, 161, 162, # first
+  163, 164,
+]
+temperature = 0.0    # greedy
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("[1,2,3]", "seeds = [1,2,3]      # held out\n"),
+        ("[]", "seeds = []           # held out\n"),
+        ("[1000, 2000, 3000]", "seeds = [1000, 2000, 3000] # held out\n"),
+        ("[160,161]", "seeds = [            # held out\n  160, 161, # first\n]\n"),
+        ("[163, 164]", "seeds = [            # held out\n  163, 164,\n]\n"),
+        ("[160, 162, 163]", "seeds = [            # held out\n  160, 162, # first\n  163,\n]\n"),
+        ("[163, 5]", "seeds = [163, 5]     # held out\n"),
+    ],
+)
+def test_another_list_leaves_no_blank_line_and_keeps_the_comment_on_it(typed: str, wanted: str) -> None:
+    for newline in ("\n", "\r\n"):
+        text = SEEDS.replace("\n", newline)
+        new = edit(text, {"seeds": Raw(typed)})
+        assert new == (wanted + "temperature = 0.0    # greedy\n").replace("\n", newline)
+
+
+def test_one_item_a_line_stays_so_below_the_comment_on_the_bracket() -> None:
+    text = "a = [ # b\n  # c\n  0x1, # d\n  2,\n]\n"
+    assert edit(text, {"a": [5, 1, 6]}) == "a = [ # b\n  # c\n  5,\n  0x1,\n  6,\n]\n"
+
+
+def test_both_comments_of_a_list_that_becomes_a_line_stay() -> None:
+    assert edit("a = [ # b\n  1,\n] # c\n", {"a": Raw("[7,8]")}) == "a = [7,8] # b # c\n"
+    nested = "a = [\n  [ # b\n    1,\n  ], [2]\n]\n"  # no place for a comment
+    assert edit(nested, {"a": Raw("[[7,8],[2]]")}) == "a = [\n  [7,8], [2]\n]\n"

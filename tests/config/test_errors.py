@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.config.texts import SDK_EXAMPLE, SMALL
-from trainer.config import ConfigError, all_keys, load
-from trainer.config.unknown import distance, nearest_key
+from trainer.config import ConfigError, all_keys, load, render
+from trainer.config.suggest import distance, nearest_key
 
 
 def test_worked_example_to_the_letter(small) -> None:
@@ -56,9 +56,9 @@ def test_task_url_may_come_from_the_environment(small) -> None:
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
-        ("trainig.group_size", "[training]"),
+        ("trainig.group_size", "training.group_size"),
         ("rollout.group_size", "training.group_size"),
-        ("training.lora.rank", None),
+        ("training.lora.rank", "training.lora.r"),
         ("lora.rr", "training.lora.r"),
         ("model.bse", "policy.model_name"),
         ("evaluation.every_n_iter", "evaluation.every_n_iters"),
@@ -124,7 +124,7 @@ def test_names_that_only_resemble_secrets_pass(small) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "position"), [("[a]\nb = \n", ":2:5: "), ("x = [1,", ":1:8: "), ("[a]\n[a]\n", ":2:")]
+    ("text", "position"), [("[a]\nb = \n", ":2:5: "), ("x = [1,", ":1:5: "), ("[a]\n[a]\n", ":2:")]
 )
 def test_what_is_no_toml_has_a_position(small, text: str, position: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -169,3 +169,31 @@ def test_a_set_that_is_no_assignment(errors, text: str) -> None:
 def test_wrong_types_and_ranges(errors, key: str, value: str) -> None:
     problem = next(p for p in errors(f"{key}={value}") if p.key == key)
     assert problem.code == "type" and problem.allowed and problem.fix
+
+
+def test_warnings_and_notes_stand_beside_the_errors(small) -> None:
+    text = SMALL + "nope = 1\ngroup_sise = 4\n[lora]\ndropout = 0.1\n"
+    with pytest.raises(ConfigError) as caught:
+        small("training.seed=x", "judge.enabled=true", text=text, allow_unknown=True)
+    error = caught.value
+    assert [problem.key for problem in error.problems] == ["training.seed"] and str(error).count("fix:") == 1
+    found = {(problem.level, problem.code) for problem in error.warnings}
+    assert {
+        ("warning", "unknown_key"),
+        ("warning", "migrated"),
+        ("warning", "dropout"),
+        ("warning", "pending"),
+    } <= found
+    assert {problem.as_dict()["level"] for problem in error.warnings} == {"warning", "note"} - (
+        set() if any(problem.level == "note" for problem in error.warnings) else {"note"}
+    )
+
+
+def test_problems_are_told_in_the_order_of_the_file(small) -> None:
+    text = SMALL.replace("[training]", '[model]\nseed = 3\n[lora]\ndropout = 0.1\n[training]\nops = ["agent"]')
+    text = text.replace('label = "small"', 'label = "small"\ntop_p = 0.5')
+    warnings = small(text=text).warnings
+    places = [item.line for item in warnings if item.line is not None]
+    assert len(places) >= 4 and places == sorted(places)
+    lines = [int(line.split(":")[1]) for line in render(warnings).splitlines() if line.startswith("my.toml:")]
+    assert len(lines) >= 4 and lines == sorted(lines)

@@ -33,7 +33,8 @@ def test_its_variables_are_loaded_first(config: Path) -> None:
     loaded = load(config, environ={}, device="cpu")
     assert loaded.config.services.task_url == "http://from-file:1"
     assert loaded.config.training.seed == 7
-    assert loaded.origins["training.seed"].kind == "env"
+    origin = loaded.origins["training.seed"]
+    assert (origin.kind, origin.at) == ("env", "RLTUI__TRAINING__SEED of my.env")
     [note] = [item for item in loaded.warnings if item.code == "env_file"]
     assert (note.level, note.line, note.value) == ("note", 1, '"my.env"') and "5 variables" in note.why
 
@@ -41,6 +42,7 @@ def test_its_variables_are_loaded_first(config: Path) -> None:
 def test_variables_that_are_set_already_win(config: Path) -> None:
     loaded = load(config, environ={"TASK_APP_URL": "http://from-shell"}, device="cpu")
     assert loaded.config.services.task_url == "http://from-shell"
+    assert loaded.origins["services.task_url"].at == "TASK_APP_URL"
     [note] = [item for item in loaded.warnings if item.code == "env_file"]
     assert "set already, so not taken from it: TASK_APP_URL" in note.why
 
@@ -75,6 +77,8 @@ def test_the_path_is_relative_to_the_config_or_absolute_and_set_may_name_another
     [
         ('"none.env"', None, "no such file; the path is relative to the config's folder", "env_file"),
         ('"."', None, "Is a directory", "env_file"),
+        ('"~nobody-of-that-name/x"', None, "no file can have this path", "env_file"),
+        ('"a\\u0000b"', None, "no file can have this path", "env_file"),
         ('"bad.env"', b"A=1\nthis is not it\n", "not a NAME=value line: 2", "env_file"),
         ('"bad.env"', b"A=\xff\n", "is not UTF-8 text", "env_file"),
         ('"bad.env"', b"A=\0\n", "is no file of variables", "env_file"),

@@ -236,9 +236,9 @@ def test_numbers_of_thousands_of_digits_are_a_syntax_error() -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("[training]\nseed = 1\nseed = 2\n", "my.toml:3:9"),
-        ("training = 1\n[training]\nseed = 1\n", "my.toml:2:10"),
-        ("a = [1,\n", "my.toml:1:8"),
+        ("[training]\nseed = 1\nseed = 2\n", "my.toml:3:1"),
+        ("training = 1\n[training]\nseed = 1\n", "my.toml:2:1"),
+        ("a = [1,\n", "my.toml:1:5"),
     ],
 )
 def test_a_key_given_twice_or_as_value_and_table(text: str, place: str) -> None:
@@ -340,3 +340,22 @@ def test_a_judges_key_is_not_asked_for_where_it_is_set_or_not_needed(small) -> N
         ([], {}),
     ):
         assert launch_problems(small(*sets, environ=environ)._facts) == []
+
+
+def test_the_file_of_variables_is_not_named_by_a_variable(small) -> None:
+    [problem] = [item for item in small(environ={"RLTUI__ENV_FILE_PATH": "x.env"}).warnings if item.key]
+    assert problem.key == "env_file_path" and "--set env_file_path=PATH" in problem.fix
+
+
+def test_an_override_unsets_a_section(small) -> None:
+    text = f"{SMALL}[evaluation]\nevery_n_iters = 1\ninstances = 1\nseeds = [99]\n"
+    environ = {"RLTUI__EVALUATION__INSTANCES": "2"}
+    loaded = small(text=text, environ=environ, overrides={"evaluation": None})
+    assert loaded.config.evaluation is None and small(text=text, environ=environ).config.evaluation is not None
+
+
+def test_what_is_no_config_or_no_key(errors) -> None:
+    with pytest.raises(ConfigError, match="not a config"):
+        load_mapping([1], environ={})
+    [problem] = errors(overrides={3: 4})
+    assert (problem.key, problem.code) == ("3", "unknown_key")

@@ -72,3 +72,53 @@ def test_a_weak_old_key_only_fills_a_gap(small) -> None:
     text = SMALL + "async_semaphore_max = 3\n"
     text = text.replace("[rollout]", "[rollout]\nmax_concurrent_rollouts = 9")
     assert small(text=text).config.rollout.max_concurrent_rollouts == 9
+
+
+@pytest.mark.parametrize(
+    ("sets", "key", "fix"),
+    [
+        (["lora.r=8"], "lora.r", "lora.r -> training.lora.r"),
+        (["lora.r=8", "training.lora.r=8"], "lora.r", "delete lora.r: training.lora.r is given"),
+        (
+            ["training.async_semaphore_max=3", "rollout.max_concurrent_rollouts=9"],
+            "training.async_semaphore_max",
+            "delete training.async_semaphore_max: rollout.max_concurrent_rollouts is given",
+        ),
+        (
+            ["rubric.enabled=true", "judge.reward_blend={ env = 0.5, outcome = 0.5 }"],
+            "rubric.enabled",
+            "rubric.enabled -> judge.enabled",
+        ),
+        (["rubric.enabled=true"], "rubric.enabled", "rubric.enabled -> judge.enabled and judge.reward_blend"),
+    ],
+)
+def test_the_fix_of_an_old_key_is_what_became_of_it(small, sets: list[str], key: str, fix: str) -> None:
+    assert [item.fix for item in small(*sets).warnings if item.key == key and item.code == "migrated"] == [fix]
+
+
+@pytest.mark.parametrize(
+    ("line", "why", "fix"),
+    [
+        ("training.rewards.step_rewards_strategy=consistent", "uniform", 'step_rewards_strategy = "uniform"'),
+        ("training.weight_sync.targets=['policy']", '["vllm"]', 'targets = ["vllm"]'),
+        ("training.weight_sync.mode=direct", "direct = true", "direct = true"),
+        ("judge.type=groq", 'judge.options.provider = "groq"', 'type = "llm" and options.provider = "groq"'),
+    ],
+)
+def test_an_old_value_says_what_to_write(small, line: str, why: str, fix: str) -> None:
+    text = SMALL + "[{}]\n{} = {}\n".format(*_as_line(line))
+    [problem] = [item for item in small(text=text).warnings if item.code == "old_value"]
+    assert why in problem.why and problem.fix == fix
+
+
+def _as_line(text: str) -> tuple[str, str, str]:
+    key, _, value = text.partition("=")
+    section, _, name = key.rpartition(".")
+    return section, name, value if value.startswith("[") else f'"{value}"'
+
+
+def test_what_an_old_value_would_set_and_does_not_is_not_told(small) -> None:
+    text = SMALL + '[judge]\ntype = "groq"\n[judge.options]\nprovider = "openai"\n'
+    loaded = small(text=text)
+    [problem] = [item for item in loaded.warnings if item.code == "old_value"]
+    assert "groq" not in problem.why and loaded.config.judge.options.provider == "openai"

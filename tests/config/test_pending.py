@@ -47,6 +47,7 @@ CASES: dict[str, list[str]] = {
     "training.kl_coef": ["training.kl_coef=0.1", SHARED],
     "compute.topology.reference_placement": [SHARED],
     "training.max_lag": ["training.max_lag=8"],
+    "training.weight_sync_interval": ["training.weight_sync_interval=3"],
     "rollout.max_refill_groups": ["rollout.max_refill_groups=1"],
     "training.weight_sync.mode": ["training.weight_sync.mode=lora"],
     "training.weight_sync.verify_every_k": ["training.weight_sync.verify_every_k=5"],
@@ -79,13 +80,13 @@ def test_the_cases_cover_the_table() -> None:
 
 @pytest.mark.parametrize("key", CASES)
 def test_each_entry_is_one_warning(small, key: str) -> None:
-    options = {"device": "cuda", "machine": Machine(2, "NVIDIA H100 80GB HBM3")} if key in ON_GPUS else {}
+    options = {"device": "cuda", "machine": Machine(4, "NVIDIA H100 80GB HBM3")} if key in ON_GPUS else {}
     text = {"text": SMALL.replace('model_name = "builtin:tiny"\n', "")} if key == "policy.source" else {}
     loaded = small(*CASES[key], **options, **text)
     assert pending(loaded) == [key]
     [item] = [item for item in PENDING if item.key == key]
     [problem] = [found for found in loaded.warnings if found.code == "pending"]
-    assert problem.level == "warning" and problem.why.startswith("has no effect yet") and problem.fix
+    assert problem.level == "warning" and problem.why.startswith("not built yet: ") and problem.fix
     refused = [found.key for found in loaded.launch_problems() if found.code == "pending"]
     assert refused == ([key] if item.refuse else [])
 
@@ -98,7 +99,7 @@ def test_a_section_names_its_keys_in_one_warning(small) -> None:
 def test_a_refusal_says_key_value_and_what_to_give_instead(small) -> None:
     [problem] = small("algorithm.variety=grpo").launch_problems()
     assert (problem.level, problem.key, problem.value) == ("error", "algorithm.variety", '"grpo"')
-    assert "cannot carry it out yet" in problem.why and "gspo_token" in (problem.fix or "")
+    assert "not built yet" in problem.why and "gspo_token" in (problem.fix or "")
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -114,6 +115,13 @@ def test_defaults_never_warn(small, device: str) -> None:
 
 def test_a_value_that_repeats_what_is_derived_is_a_default(small) -> None:
     assert pending(small("training.max_lag=4", "smoke.env_name=e", "smoke.task_url=http://localhost:8001")) == []
+
+
+@pytest.mark.parametrize("text", ["compute.topology.tensor_parallel=2", "vllm.tensor_parallel_size=2"])
+@pytest.mark.parametrize(("gpus", "words"), [(0, 1), (4, 0)])
+def test_replicas_of_several_gpus_draw_one_word_where_there_are_none(small, text: str, gpus: int, words: int) -> None:
+    """Each of the two keys is the other's default, and still no default of itself."""
+    assert len(small(text, device=None, machine=Machine(gpus)).warnings) == words
 
 
 def test_judge_options_of_a_judge_that_is_off_have_their_own_warning(small) -> None:
@@ -191,4 +199,16 @@ def test_how_long_the_table_is(capsys) -> None:
     with capsys.disabled():
         by_issue = Counter(item.issue for item in PENDING)
         print(f"\n{len(PENDING)} entries pending: " + ", ".join(f"{k} {n}" for k, n in sorted(by_issue.items())))
-    assert len(PENDING) <= 21
+    assert len(PENDING) <= 24
+
+
+@pytest.mark.parametrize(("interval", "warns"), [(1, False), (2, False), (3, True), (4, True)])
+def test_an_interval_that_ends_of_iterations_break(small, interval: int, warns: bool) -> None:
+    """Of 2 updates an iteration."""
+    found = small(f"training.weight_sync_interval={interval}").warnings
+    assert any(item.key == "training.weight_sync_interval" and item.code == "pending" for item in found) is warns
+
+
+def test_a_lag_without_any_sync_has_one_note(small) -> None:
+    found = small("training.max_lag=2", "training.weight_sync.enable=false").warnings
+    assert [item.code for item in found if item.key == "training.max_lag"] == ["max_lag"]

@@ -69,6 +69,7 @@ SHAPES: dict[str, Shape] = {
             "gpus_found": 1,
             "idle_gpus": 1,
             "evaluation_repeats": 1,
+            "uneven_updates": 1,
         },
         errors=[("missing", "")],
         values={
@@ -109,7 +110,7 @@ SHAPES: dict[str, Shape] = {
         },
     ),
     "unequal_turns": Shape(
-        {"migrated": 9, "no_effect": 1, "gpus_found": 1},
+        {"migrated": 9, "no_effect": 1, "gpus_found": 1, "uneven_updates": 1},
         errors=[("max_turns", "training.max_turns")],
         values={"training.max_turns": 10, "rollout.max_turns": 10},
     ),
@@ -140,7 +141,7 @@ SHAPES: dict[str, Shape] = {
         },
     ),
     "huge_group": Shape(
-        {"migrated": 5, "no_effect": 2, "evaluation_repeats": 1},
+        {"migrated": 5, "no_effect": 2, "evaluation_repeats": 1, "uneven_updates": 1},
         errors=[("type", "policy.temperature"), ("batch_arithmetic", "training.group_size")],
         values={"training.group_size": 200, "policy.temperature": 0.7},
     ),

@@ -54,3 +54,25 @@ def test_blend_follows_the_judge(small) -> None:
     assert only_events.blend == {"env": 0.5, "event": 0.5, "outcome": 0.0}
     without_env = small("judge.enabled=true", "rollout.rubric_rewards_only=true")
     assert without_env.blend["env"] == 0.0
+
+
+def test_rules_about_groups_are_silent_while_the_episodes_are_no_whole_groups(errors) -> None:
+    [problem] = errors("training.group_size=5", "data.seed_count=3", "rollout.max_refill_groups=7")
+    assert problem.key == "training.group_size"
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "words"),
+    [
+        (6, ["6 / 4 = 1.5 groups an update", "32 / 6 = 5.33 updates: the last of an iteration has 2 sequences"]),
+        (12, ["32 / 12 = 2.67 updates: the last of an iteration has 8 sequences"]),
+        (2, ["2 / 4 = 0.5 groups an update"]),
+        (16, []),
+        (32, []),
+        (40, []),  # one update; another note says so
+    ],
+)
+def test_updates_that_split_groups_or_are_smaller_are_noted(small, batch_size: int, words: list[str]) -> None:
+    notes = [item for item in small(f"training.batch_size={batch_size}").warnings if item.code == "uneven_updates"]
+    assert bool(notes) == bool(words)
+    assert all(item.level == "note" and all(word in item.why for word in words) for item in notes)

@@ -1,6 +1,7 @@
 """Each rule over several keys: the config that breaks it, its words, and every fix it prints, applied."""
 
 import re
+import shlex
 
 import pytest
 
@@ -302,10 +303,10 @@ def test_each_printed_fix_is_right_by_itself(errors_of, name: str) -> None:
 
 def applied(way: str, given: dict[str, str], problem: Problem) -> dict[str, str]:
     """`given` after a fix: `delete this line`, `name = value`, or one or more `--set key=value`."""
-    if way == "delete this line":
+    if way == "delete this line" or way == f"leave out --set {problem.key}":
         return {key: value for key, value in given.items() if key != problem.key}
     if way.startswith("--set "):
-        pairs = [pair.partition("=") for pair in re.split(r"\s*--set ", way)[1:]]
+        pairs = [word.partition("=") for word in shlex.split(way) if word != "--set"]
         return given | {key: value for key, _, value in pairs}
     name, value = way.split(" = ", 1)
     section = problem.key.rpartition(".")[0]
@@ -342,16 +343,17 @@ def test_lora_rank_beyond_what_vllm_serves(small, errors_of) -> None:
     given = {"training.lora.r": "600"}
     assert errors_of(given) == []  # the local engine has no such limit
     [problem] = errors_of(given, device="cuda")
-    assert (problem.key, problem.fix) == ("training.lora.r", "r = 512")
-    assert errors_of(given | {"training.weight_sync.mode": "full"}, device="cuda") == []  # merged: no adapter is served
+    assert (problem.key, problem.fix) == ("training.lora.r", "--set training.lora.r=512")
+    assert errors_of(given | {"inference.engine": "vllm"})  # on a CPU, too
+    assert errors_of(given | {"policy.trainer_mode": "full"}, device="cuda") == []  # no adapter
 
 
 def test_the_model_limit_is_a_rule_once_it_is_known(small) -> None:
     with pytest.raises(ConfigError) as caught:
         small("vllm.max_model_len=4096").for_model(2048)
     [problem] = caught.value.problems
-    assert problem.fix == "max_model_len = 2048"
+    assert problem.fix == "--set vllm.max_model_len=2048"
     with pytest.raises(ConfigError) as caught:
         small("policy.max_tokens=4096").for_model(2048)
     [problem] = caught.value.problems
-    assert (problem.key, problem.fix) == ("policy.max_tokens", "max_tokens = 1024")
+    assert (problem.key, problem.fix) == ("policy.max_tokens", "--set policy.max_tokens=1024")

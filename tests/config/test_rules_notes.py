@@ -21,7 +21,7 @@ SAID: dict[str, tuple[list[str], str, str, str]] = {
         [*TWO_GPUS, "compute.topology.gpus_for_vllm=1"],
         "compute.gpu_count",
         "warning",
-        "gpus_for_vllm of compute.topology are ignored",
+        "gpus_for_vllm of compute.topology is ignored",
     ),
     "zero GPUs": (["compute.gpu_count=0"], "compute.gpu_count", "warning", "the run takes place on the CPU"),
     "options of the local launcher": (
@@ -74,7 +74,7 @@ SAID: dict[str, tuple[list[str], str, str, str]] = {
         ["rollout.policy_config={ temperature = 0.2 }"],
         "rollout.policy_config",
         "note",
-        "samples with it: policy.temperature = 0.7 has no effect",
+        "may sample with it: policy.temperature = 0.7 has no effect then",
     ),
     "refill": (["rollout.max_refill_groups=9"], "rollout.max_refill_groups", "note", "an iteration has 8 groups"),
     "judge not called": (
@@ -198,7 +198,7 @@ SAID: dict[str, tuple[list[str], str, str, str]] = {
         ["training.deterministic=true", "training.dtype=bfloat16"],
         "training.deterministic",
         "warning",
-        "only with training.dtype float32, a built-in task app;",
+        "only with training.dtype float32, a built-in task app, training.max_lag 0;",
     ),
     # --- rewards
     "beta 0 by name": (
@@ -308,6 +308,9 @@ def test_defaults_written_out_are_not_worth_a_word(small) -> None:
 
 def test_deterministic_keeps_its_word_where_all_conditions_hold(small) -> None:
     sets = ["training.deterministic=true", "training.dtype=float32", "services.task_url=builtin:facts"]
+    [problem] = of_key(small(*sets), "training.deterministic")
+    assert problem.fix == "--set training.max_lag=0"
+    sets.append("training.max_lag=0")
     assert of_key(small(*sets), "training.deterministic") == []
     [problem] = of_key(small(*sets, *JUDGE, device="cuda"), "training.deterministic")
     assert "a CPU, the local engine, no LLM judge;" in problem.why

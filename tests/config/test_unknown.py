@@ -2,12 +2,14 @@
 
 import random
 import string
+import tomllib
 
 import pytest
 
-from trainer.config import all_keys
+from tests.config.texts import SMALL
+from trainer.config import ConfigError, all_keys, load_mapping, unknown
 from trainer.config.migrations import MOVES
-from trainer.config.unknown import distance, nearest_key, nearest_keys, nearest_section
+from trainer.config.suggest import distance, nearest_key, nearest_keys, nearest_section
 
 CHECKED = [key for key in all_keys() if key != "tags" and not key.startswith("vllm.")]
 KNOWN = {*all_keys(), *(move.old for move in MOVES)}
@@ -59,7 +61,17 @@ def test_one_wrong_letter_finds_the_key() -> None:
         ("model.bse", ("model.base",)),
         ("env_file_pth", ("env_file_path",)),
         ("training.foo", ()),
-        ("training.lora.rank", ()),
+        ("training.lora.rank", ("training.lora.r",)),
+        ("training.max_steps", ("training.iterations_per_epoch",)),
+        ("rollout.max_steps", ("rollout.max_turns",)),
+        ("checkpoint.save_steps", ("checkpoint.every_n_iters",)),
+        ("checkpoint.max_stepz", ()),  # not [smoke]'s
+        ("training.max_completion_length", ("policy.max_tokens",)),
+        ("training.epsilon", ("training.clip_eps_low", "training.clip_eps_high")),
+        ("training.nope", ()),
+        ("TRAINING.SEED", ("training.seed",)),
+        ('"training.seed"', ("training.seed",)),
+        ("training.learning-rate", ("training.learning_rate",)),
         ("training.max", ()),
         ("foo", ()),
         ("x", ()),
@@ -72,10 +84,60 @@ def test_what_is_suggested(given: str, meant: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [("trainig", "training"), ("rolout", "rollout"), ("loar", "lora"), ("evalution", "evaluation"), ("zebra", None)],
+    [
+        ("trainig", "training"),
+        ("train", "training"),
+        ("rolout", "rollout"),
+        ("eval", "evaluation"),
+        ("lora_config", "training.lora"),
+        ("modl", "model"),
+        ("evalution", "evaluation"),
+        ("training.wieght_sync", "training.weight_sync"),
+        ("training.nope", None),
+        ("zebra", None),
+    ],
 )
 def test_misspelt_sections(given: str, meant: str | None) -> None:
     assert nearest_section(given) == meant
+
+
+def test_of_two_like_sections_the_one_that_knows_the_keys_is_meant() -> None:
+    assert nearest_section("traine", ["batch_size", "learning_rate"]) == "training"
+
+
+FOREIGN = {  # TRL, verl, OpenRLHF, Hugging Face: what our key of the same meaning is
+    "num_generations": "training.group_size",
+    "rollout_n": "training.group_size",
+    "n_samples_per_prompt": "training.group_size",
+    "epsilon_high": "training.clip_eps_high",
+    "lora_rank": "training.lora.r",
+    "lora_alpha": "training.lora.alpha",
+    "per_device_train_batch_size": "training.batch_size",
+    "wandb_project": "logging.wandb",
+    "output_dir": "logging.runs_dir",
+    "max_completion_length": "policy.max_tokens",
+    "max_new_tokens": "policy.max_tokens",
+    "beta": "training.kl_coef",
+    "kl": "training.kl_coef",
+    "lr": "training.learning_rate",
+    "num_train_epochs": "training.num_epochs",
+    "eval_steps": "evaluation.every_n_iters",
+    "save_steps": "checkpoint.every_n_iters",
+    "logging_steps": "training.log_interval",
+    "gradient_clip": "training.max_grad_norm",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("section", ["", "training.", "grpo.", "rollout."])
+def test_names_of_other_systems_are_understood_anywhere(section: str, name: str) -> None:
+    assert nearest_keys(f"{section}{name}")[0] == FOREIGN[name]
+
+
+def test_no_name_of_another_system_is_one_of_ours_in_that_section() -> None:
+    for key, known in all_keys().items():
+        taken = {other.rpartition(".")[2] for other in all_keys() if other.rpartition(".")[0] == known.section}
+        assert not taken & {*known.synonyms}, key
 
 
 @pytest.mark.parametrize(
@@ -97,17 +159,58 @@ def test_an_old_name_is_suggested_with_the_new_one(errors) -> None:
 
 
 def test_with_nothing_near_the_fix_is_to_delete(errors, small) -> None:
-    [problem] = errors("training.foo=1")
+    [problem] = errors(text=SMALL + "foo = 1\n")
     assert problem.why == "unknown key" and problem.fix == "delete this line        or   --allow-unknown"
+    [problem] = errors("training.foo=1")
+    assert problem.fix == "leave out --set training.foo        or   --allow-unknown"
     [warning] = small("training.foo=1", allow_unknown=True).warnings
     assert warning.level == "warning"
 
 
 def test_a_misspelt_section_is_one_error_and_its_keys_are_not_missing(errors) -> None:
-    from tests.config.texts import SMALL
-
     [problem] = errors(text=SMALL.replace("[training]", "[trainig]"))
     assert (problem.key, problem.why) == ("trainig", "unknown section; did you mean `[training]`?")
+
+
+def test_each_misspelt_section_is_one_error_nested_ones_too(errors) -> None:
+    text = SMALL + "[eval]\nseeds = [1]\ninstances = 1\n[training.wieght_sync]\nmode = 'full'\ndirect = false\n"
+    problems = errors(text=text + "[rollout.env_confg]\nlevel = 1\n")
+    assert [(problem.key, problem.fix) for problem in problems] == [
+        ("eval", "[evaluation]"),
+        ("training.wieght_sync", "[training.weight_sync]"),
+        ("rollout.env_confg", "[rollout.env_config]"),
+    ]
+
+
+def test_a_key_that_is_set_already_is_said_to_be(errors) -> None:
+    [problem] = errors(text=SMALL.replace("[rollout]", "learning_rate = 1\n[rollout]"))
+    assert problem.why == "unknown key; did you mean `training.learning_rate`, which my.toml:22:17 sets already?"
+    assert problem.fix.startswith("delete this line")
+    [problem] = errors("policy.learning_rate=1")  # meant to win over the file's
+    assert problem.fix == "training.learning_rate"
+
+
+def test_a_key_that_is_not_built_is_said_to_be(errors) -> None:
+    [problem] = errors("training.beta=0.1")
+    assert "`training.kl_coef` (not built yet: " in problem.why
+
+
+def test_dots_inside_of_names_are_no_sections(errors, small) -> None:
+    loaded = small(text=SMALL + '[tags]\n"team.name" = "x"\n[vllm]\n"a.b" = 1\n')
+    assert loaded.config.tags == {"team.name": "x"}
+    assert not [item for item in loaded.warnings if item.code == "unknown_key"]
+    [problem] = errors(text=SMALL + '"a.b" = 1\n')
+    assert problem.key == 'training."a.b"' and problem.why == "unknown key"
+    with pytest.raises(ConfigError) as caught:
+        load_mapping(tomllib.loads(SMALL) | {"policy.temperature": 1.0}, environ={})
+    assert "did you mean `policy.temperature`?" in str(caught.value)
+
+
+def test_no_rule_speaks_of_the_default_of_a_key_that_was_misspelt(errors) -> None:
+    [problem] = errors("vllm.max_model_len=100", "policy.max_tokns=50")
+    assert problem.code == "unknown_key"
+    [problem] = errors("vllm.max_model_len=100")
+    assert "policy.max_tokens 512 (its default)" in problem.why
 
 
 @pytest.mark.parametrize("table", ["rollout.env_config", "rollout.policy_config", "judge.options.metadata"])
@@ -115,3 +218,17 @@ def test_free_tables_are_not_checked_below(small, table: str) -> None:
     assert [
         item for item in small(f"{table}={{ anything = {{ at = 'all' }} }}").warnings if item.code == "unknown_key"
     ] == []
+
+
+def test_a_key_of_another_section_where_names_are_passed_on(small) -> None:
+    text = f"{SMALL}[vllm]\ntemperature = 0.3\ngroup_size = 4\nswap_space = 4\n"
+    found = {item.key: item.why for item in small(text=text).warnings if item.code == "engine_option"}
+    assert set(found) == {"vllm.temperature", "vllm.group_size"}
+    assert "as it is" in found["vllm.temperature"] and "`policy.temperature`" in found["vllm.temperature"]
+
+
+def test_after_many_unknown_keys_none_is_looked_up(errors, monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr(unknown, "nearest_keys", lambda key: asked.append(key) or ())
+    text = SMALL + "".join(f"some_name_{number} = 1\n" for number in range(200))
+    assert len(errors(text=text)) == 200 and len(asked) <= unknown.MOST_LOOKED_UP

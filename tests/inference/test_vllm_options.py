@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer.config.engine_options import refusal
+from trainer.config.engine_options import why_refused
 from trainer.inference.vllm.options import OptionRefused, VllmSettings, arguments, flags, lora_rank
 from trainer.inference.vllm.process import environment, explain
 
@@ -90,7 +90,7 @@ def test_every_option_that_is_set_here_is_refused_there(tiny):
     allowed |= {"--no-enable-chunked-prefill", "--max-num-batched-tokens"}
     allowed |= {"--max-model-len", "--tensor-parallel-size"}  # rows of the table: never in `extra`
     for flag in {*options(tiny), *options(tiny, sync="lora")} - allowed:
-        assert refusal(flag.removeprefix("--")), flag
+        assert why_refused(flag.removeprefix("--")), flag
 
 
 USAGE = "api_server.py: error: "

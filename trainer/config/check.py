@@ -1,37 +1,26 @@
 """Checks of single keys: secrets, unknown names, types and ranges, what is missing."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
-from typing import Annotated, Any
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from datetime import date, time
+from math import isfinite
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from trainer.config.errors import Place, Problem, shown
-from trainer.config.keys import OPEN_SECTIONS, REQUIRED_SECTIONS, Key, all_keys, all_sections
-from trainer.config.migrate import Entry, move_of
+from trainer.config.fixes import fix_of, not_built, variety_as_method
+from trainer.config.keys import REQUIRED_SECTIONS, Key, all_keys, all_sections
+from trainer.config.migrate import Entry
+from trainer.config.pending import refusal
 from trainer.config.schema import RunConfig
-from trainer.config.secrets import is_secret
+from trainer.config.secrets import is_secret, masked
 from trainer.config.sources import Given
 from trainer.config.toml_values import format_key, format_value, split_key
-from trainer.config.unknown import nearest_key, nearest_keys, nearest_section, top_sections
 
 HUGE = 2**63
-NUMBER_WORDS = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-)
+NOT_FINITE = "not a finite number"
 
 _TYPE_NAMES = {
     bool: "a boolean",
@@ -46,10 +35,10 @@ _TYPE_NAMES = {
 def secret_problems(given: Iterable[Given]) -> list[Problem]:
     return [
         Problem(
-            item.place,
-            item.key,
-            "looks like a secret; a config is copied into run folders and job stores, "
-            "so keys are read from the environment only",
+            replace(item.place, file=masked(item.place.file)),  # a JSON pointer holds the key
+            masked(item.key),
+            f"{_secret_at(item.key, item.value)}looks like a secret; a config is copied into run folders and job "
+            "stores, so keys are read from the environment only",
             allowed="no secret",
             fix=_secret_fix(item.key),
             code="secret",
@@ -57,6 +46,22 @@ def secret_problems(given: Iterable[Given]) -> list[Problem]:
         for item in given
         if is_secret(item.key, item.value)
     ]
+
+
+def _secret_at(key: str, value: Any) -> str:
+    """Which part of a table or list looks like one: its path, with "in it" after that."""
+    path = ""
+    while isinstance(value, dict | list):
+        if isinstance(value, dict):
+            parts = [(f".{format_key(str(name))}", str(name), item) for name, item in value.items()]
+        else:
+            parts = [(f"[{index}]", key, item) for index, item in enumerate(value)]
+        found = next((part for part in parts if is_secret(part[1], part[2])), None)
+        if found is None:  # the name is the secret
+            break
+        step, key, value = found
+        path += step
+    return f"{masked(path.removeprefix('.'))} in it " if path else ""
 
 
 def _secret_fix(key: str) -> str:
@@ -79,59 +84,6 @@ def nest(values: Mapping[str, Any]) -> dict[str, Any]:
     return root
 
 
-def unknown_problems(entries: Iterable[Entry], *, allow: bool) -> tuple[list[Problem], set[str], set[str]]:
-    """Problems, the unknown keys, and the known keys that were probably meant by them.
-
-    A misspelt section is one problem, however many keys it holds.
-    """
-    problems: list[Problem] = []
-    unknown: set[str] = set()
-    meant: set[str] = set()
-    sections: set[str] = set()
-    for entry in entries:
-        key = entry.key
-        section, _, name = key.partition(".")
-        parent = key.rpartition(".")[0]
-        if key in all_keys() or key in all_sections():
-            continue
-        if parent in OPEN_SECTIONS:
-            if parent == "vllm" and (near := nearest_key(key)) and near.startswith("vllm."):
-                why = f"no key of ours: passed to the engine. Did you mean `{near}`?"
-                problems.append(
-                    Problem(entry.key_place, key, why, shown(entry.value), level="warning", code="engine_option")
-                )
-            continue
-        unknown.add(key)
-        level = "warning" if allow else "error"
-        if name and section not in top_sections() and (near := nearest_section(section)) is not None:
-            meant.add(_now(f"{near}.{name}"))
-            if section not in sections:
-                sections.add(section)
-                why = f"unknown section; did you mean `[{near}]`?"
-                problems.append(
-                    Problem(entry.key_place, section, why, fix=f"[{near}]", level=level, code="unknown_key")
-                )
-            continue
-        why, fix = "unknown key", "delete this line        or   --allow-unknown"
-        if near := nearest_keys(key):
-            why += f"; did you mean {' or '.join(map(_as_meant, near))}?"
-            fix = _now(near[0])
-            meant.add(fix)
-        problems.append(
-            Problem(entry.key_place, key, why, shown(entry.value), fix=fix, level=level, code="unknown_key")
-        )
-    return problems, unknown, meant
-
-
-def _now(key: str) -> str:
-    move = move_of(key)
-    return key if move is None else move.new
-
-
-def _as_meant(key: str) -> str:
-    return f"`{key}`" if _now(key) == key else f"`{key}` (now `{_now(key)}`)"
-
-
 def type_problems(entries: Mapping[str, Entry]) -> tuple[list[Problem], set[str]]:
     """Problems of type and range, one a key, and the keys they are about."""
     problems: dict[str, Problem] = {}
@@ -141,7 +93,7 @@ def type_problems(entries: Mapping[str, Entry]) -> tuple[list[Problem], set[str]
                 entry.place,
                 key,
                 f"a table is wanted, {_type_name(entry.value)} was given",
-                shown(entry.value),
+                entry.shown,
                 allowed=f"a [{key}] table",
                 fix=f"[{key}]",
                 code="type",
@@ -152,9 +104,9 @@ def type_problems(entries: Mapping[str, Entry]) -> tuple[list[Problem], set[str]
                 entry.place,
                 key,
                 "the number does not fit into 64 bits",
-                shown(entry.value),
+                entry.shown,
                 allowed="any value" if known is None else known.allowed,
-                fix="delete this line" if known is None else _fix(known, None),
+                fix="delete this line" if known is None else fix_of(known, None),
                 code="type",
             )
     values = {key: entry.value for key, entry in entries.items() if key not in problems}
@@ -164,15 +116,15 @@ def type_problems(entries: Mapping[str, Entry]) -> tuple[list[Problem], set[str]
         for detail in error.errors(include_url=False, include_context=False, include_input=False):
             key = _key_of(detail["loc"])
             if detail["type"] != "missing" and key in entries and key not in problems:
-                problems[key] = _type_problem(entries[key], detail["msg"], detail["loc"])
+                problems[key] = _type_problem(entries[key], detail["loc"], entries)
     for key, entry in entries.items():
         if key not in problems and isinstance(entry.value, dict) and not _jsonable(entry.value):
             problems[key] = Problem(
                 entry.place,
                 key,
-                "holds a date, NaN or infinity, which JSON cannot carry to the task app",
+                "holds a date, NaN, infinity or an object, which JSON cannot carry to the task app",
                 allowed="strings, finite numbers, booleans, lists and tables",
-                fix="write dates as strings",
+                fix="write it as a string",
                 code="type",
             )
     return list(problems.values()), set(problems)
@@ -206,30 +158,48 @@ def _key_of(loc: tuple[int | str, ...]) -> str:
     return ".".join(names)
 
 
-def _type_problem(entry: Entry, message: str, loc: tuple[int | str, ...]) -> Problem:
+def _type_problem(entry: Entry, loc: tuple[int | str, ...], entries: Mapping[str, Entry]) -> Problem:
     known = all_keys().get(entry.key)
     if known is None:
-        return Problem(
-            entry.place,
-            entry.key,
-            message,
-            shown(entry.value),
-            allowed="a string, number, boolean, or a list of these",
-            fix="write it as a string",
-            code="type",
-        )
-    return Problem(
-        entry.place,
-        entry.key,
-        _why(known, entry.value, loc),
-        shown(entry.value),
-        allowed=_allowed(known),
-        fix=_fix(known, entry.value),
-        code="type",
-    )
+        why, allowed, fix = _tag(entry)
+    elif known.path == "algorithm.method" and (pair := variety_as_method(entry.value)):
+        why, fix = _variety_as_method(pair, entries)
+        allowed = known.allowed
+    else:
+        why, allowed, fix = _why(known, entry.value, loc), known.allowed, fix_of(known, entry.value)
+    return Problem(entry.place, entry.key, why, entry.shown, allowed=allowed, fix=fix, code="type")
+
+
+def _tag(entry: Entry) -> tuple[str, str, str]:
+    """A tag of another kind can be kept as text."""
+    value, name = entry.value, format_key(split_key(entry.key)[-1])
+    if isinstance(value, list):
+        at = next(number for number, item in enumerate(value, 1) if not _is_scalar(item))
+        why = f"item {at}, {shown(value[at - 1])}, does not fit"
+    else:
+        why = NOT_FINITE if isinstance(value, float) else f"{_type_name(value)} was given"
+    text = format_value(format_value(value))
+    fix = f"{name} = {text}" if len(text) < 60 else "write it as a string"
+    return why, "a string, number, boolean, or a list of these", fix
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | bool | int) or (isinstance(value, float) and isfinite(value))
+
+
+def _variety_as_method(pair: tuple[str, str], entries: Mapping[str, Entry]) -> tuple[str, str]:
+    method, variety = pair
+    why = f'{variety} is a variety, not a method: it is method "{method}" with variety "{variety}"'
+    if (reason := refusal("algorithm.variety", variety)) is not None:
+        why += f", which is not built yet: {reason}"
+    given = entries.get("algorithm.variety")
+    both = "" if given is not None and given.value == variety else f', and variety = "{variety}"'
+    return why, f'method = "{method}"{both}'
 
 
 def _why(known: Key, value: Any, loc: tuple[int | str, ...]) -> str:
+    if isinstance(value, float) and not isfinite(value):
+        return NOT_FINITE
     wanted = {float: (int, float), dict: (dict,)}
     fits = any(
         isinstance(value, wanted.get(kind, (kind,)) if isinstance(kind, type) else ())
@@ -238,7 +208,8 @@ def _why(known: Key, value: Any, loc: tuple[int | str, ...]) -> str:
     )
     inside = loc[len(known.path.split(".")) :]
     if known.choices and isinstance(value, str):
-        return "not one of the known values"
+        meant = not_built(known, value)
+        return "not one of the known values" + (f"; {meant}" if meant else "")
     if known.is_table and isinstance(value, dict):
         return f"the value of {format_key(str(inside[0]))} in it does not fit" if inside else "it does not fit"
     if not fits:
@@ -258,82 +229,11 @@ _REASONS = {
 }
 
 
-def _allowed(known: Key) -> str:
-    if known.path == "services.task_url":
-        return "an http(s) URL, builtin:NAME, or the path of a .py file"
-    if known.name.endswith("url"):
-        return "an http(s) URL"
-    if known.name == "api_key_env":
-        return "the name of an environment variable"
-    if known.path == "smoke.policy":
-        return "mock, scripted, self, human, gpt-5-nano, openai, groq, or an http(s) URL"
-    if known.path == "judge.reward_blend":
-        return "a table with env, event and outcome, numbers >= 0"
-    return known.allowed
-
-
-def _fix(known: Key, value: Any) -> str:
-    """A line that is right by itself: the given value as it was meant, else a value that is usual."""
-    for candidate in _candidates(known, value):
-        if (
-            candidate is not None
-            and (type(candidate), candidate) != (type(value), value)
-            and _accepts(known, candidate)
-        ):
-            return f"{known.name} = {format_value(candidate)}"
-    return "delete this line" + (f"; it is then derived: {known.meta['derived']}" if "derived" in known.meta else "")
-
-
-def _candidates(known: Key, value: Any) -> Iterator[Any]:
-    if isinstance(value, str):
-        text = value.strip()
-        if known.choices:
-            from difflib import get_close_matches
-
-            yield from get_close_matches(text.lower().replace("-", "_"), known.choices, n=1, cutoff=0.5)
-        yield {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}.get(text.lower())
-        yield NUMBER_WORDS.index(text.lower()) if text.lower() in NUMBER_WORDS else None
-        for kind in (int, float):
-            with suppress(ValueError):
-                yield kind(text)
-        if list in known.types and text:
-            yield [text]
-        if known.name.endswith("url") and "://" not in text:
-            yield f"http://{text}"
-    elif isinstance(value, float) and value.is_integer():
-        yield int(value)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        yield bool(value)
-        yield from (item.le for item in known.field.metadata if hasattr(item, "le"))
-    if isinstance(value, list):
-        yield [item for item in value if _accepts(known, [item])]
-        yield value[: next((item.max_length for item in known.field.metadata if hasattr(item, "max_length")), 0)]
-    elif not isinstance(value, str | dict | None):
-        yield format_value(value)
-    yield known.meta.get("example")
-    yield known.default
-    yield from known.choices
-
-
-def _accepts(known: Key, value: Any) -> bool:
-    field = known.field
-    if value == [] and list in known.types:
-        return False
-    kind: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-    model = isinstance(kind, type) and issubclass(kind, BaseModel)  # it has a strictness of its own
-    config = None if model else ConfigDict(strict=True, allow_inf_nan=False)
-    try:
-        TypeAdapter(kind, config=config).validate_python(value)
-    except (ValidationError, PydanticUserError):
-        return False
-    return True
-
-
 def _type_name(value: Any) -> str:
     for kind in (bool, int, float, str, list, dict):
         if isinstance(value, kind):
             return _TYPE_NAMES[kind]
-    return "a date or time"
+    return "a date or time" if isinstance(value, date | time) else f"a Python object ({type(value).__name__})"
 
 
 def missing_keys(given: Iterable[str], derived: Iterable[str], sections: Collection[str]) -> list[str]:

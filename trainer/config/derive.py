@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from trainer.config.errors import shown
 from trainer.config.facts import Facts, Unusable
+from trainer.config.gpus import COLOCATE, SPLIT, asked_gpus, is_short, split_of
 from trainer.config.machine import cpu_is_fast_at_bf16
 from trainer.config.migrate import Origin
 
@@ -46,6 +48,8 @@ def derive(facts: Facts) -> dict[str, Origin]:
         try:
             value = item.compute(facts)
         except Unusable:
+            if not item.overrides_given:  # what it follows from has an error, so it has no value to read either
+                facts.broken.add(item.key)
             continue
         if value is None:
             continue
@@ -53,7 +57,11 @@ def derive(facts: Facts) -> dict[str, Origin]:
         if isinstance(value, tuple):
             value, note = value
         facts.derived[item.key] = value
-        origins[item.key] = Origin("derived", was=item.formula, note=note)
+        at = None
+        if (given := facts.entries.get(item.key)) is not None:  # what was given stays in sight
+            at = given.origin.at
+            note = "; ".join(text for text in (f"instead of {shown(given.value)} at {given.place}", note) if text)
+        origins[item.key] = Origin("derived", at=at, was=item.formula, note=note)
     return origins
 
 
@@ -85,42 +93,6 @@ def effective_blend(facts: Facts) -> dict[str, float]:
     if facts["rollout.rubric_rewards_only"]:
         weights["env"] = 0.0
     return weights
-
-
-SPLIT, COLOCATE = "single_node_split", "single_node_colocate"
-
-
-def asked_gpus(facts: Facts) -> int | None:
-    """What the config asks for: gpu_count, else the sum of the counts of engine, learner and reference."""
-    if facts.given("compute.gpu_count"):
-        return facts.entries["compute.gpu_count"].value
-    counts = [f"compute.topology.gpus_for_{name}" for name in ("vllm", "training", "ref")]
-    if not all(facts.given(key) for key in counts[:2]):
-        return None
-    reference = 1 if facts["compute.topology.reference_placement"] == "dedicated" else 0
-    given = [facts.entries[key].value if facts.given(key) else reference for key in counts]
-    return sum(given)
-
-
-def is_short(facts: Facts) -> bool:
-    """Whether the local machine has GPUs, and fewer than the config asks for."""
-    asked = asked_gpus(facts)
-    here = facts["compute.launcher"] == "local" and facts.device == "cuda" and facts.machine.gpus is not None
-    return here and asked is not None and facts.gpus < asked
-
-
-def split(free: int, tensor_parallel: int, engine: int | None = None, training: int | None = None) -> tuple[int, int]:
-    """(engine, training) of `free` GPUs, those that are not the reference's. What is given stays.
-
-    The learner gets half, the engine what is left in whole replicas, at least one; what no replica can use goes to
-    the learner. With too few GPUs the learner's part is below 1.
-    """
-    if engine is None:
-        if training is None:
-            engine = max(1, (free - max(1, free // 2)) // tensor_parallel) * tensor_parallel
-        else:
-            engine = free - training
-    return engine, free - engine if training is None else training
 
 
 # --- algorithm, compute and engine
@@ -210,18 +182,12 @@ def _gpus_for_training_again(facts: Facts) -> Any:
 
 
 def _split(facts: Facts) -> tuple[int | None, int | None]:
-    """(engine, training) GPUs. With too few GPUs for what was asked, what was given no longer counts."""
+    """(engine, training) GPUs; of a machine that has too few for any split neither: a launch says so."""
     if facts.device != "cuda" or facts["compute.topology.type"] != SPLIT:
         return None, None
-    counts = None, None
-    if not is_short(facts):
-        keys = "compute.topology.gpus_for_vllm", "compute.topology.gpus_for_training"
-        counts = tuple(facts.entries[key].value if facts.given(key) else None for key in keys)
-    engine, training = split(
-        facts["compute.gpu_count"] - facts["compute.topology.gpus_for_ref"],
-        facts["compute.topology.tensor_parallel"],
-        *counts,
-    )
+    engine, training = split_of(facts)
+    if is_short(facts) and min(engine, training) < 1:
+        return None, None
     return max(0, engine), max(0, training)
 
 

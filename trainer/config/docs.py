@@ -19,11 +19,12 @@ ORIGINS = {"ref": "SDK reference", "sdk": "SDK models", "seen": "seen in real co
 NOTES = {"checks": "Checks", "why": "Why it exists"}
 
 READING = """
-One TOML file describes one run. Where several sources give a key, the order is: `--set a.b=c`, then `overrides=` of
-the Python SDK, then the environment, then the file, then the default. A value that is beaten is reported once.
+One TOML file describes one run. Where several sources give a key, the order is: `--set a.b=c`, then the environment,
+then the file, then the default. A value that is beaten is reported once.
 
 - **Environment.** `TASK_APP_URL` is `services.task_url`. `RLTUI__TRAINING__SEED=3` is `training.seed`: any key, with
-  two underscores where a path has a dot, and a value as TOML writes it.
+  two underscores where a path has a dot, and a value as TOML writes it. Names are read in small letters, so a name
+  with capitals in a free table is given in the file or by `--set`; and so is `env_file_path`.
 - **Secrets** (`ENVIRONMENT_API_KEY`, `OPENAI_API_KEY` and the like) are read from the environment only. What looks
   like a secret in the file is an error that does not repeat it.
 - **Types are strict.** No text for a number, no boolean for an integer, no NaN. An integer will do for a number.
@@ -32,7 +33,7 @@ the Python SDK, then the environment, then the file, then the default. A value t
   and new given with different values is an error.
 - **One file is one run**: nothing is included or inherited.
 - **Nothing is dropped.** The run folder holds `config.toml` as it was given, and `resolved.json` with every value and
-  where it came from: default, file and line, variable, override, `--set`, old key, or the formula that derived it.
+  where it came from: default, file and line, variable, `--set`, old key, or the formula that derived it.
 
 `rltui validate FILE` checks a file, `rltui explain KEY` tells what this page tells, and `rltui config show FILE
 --origin` shows what came from where.
@@ -78,6 +79,12 @@ take 0.1 there.
 """
 
 
+CHANGES = """
+What is meant to change while a run is going, or when it is resumed. Neither is built yet: a run keeps the config that
+it was started with, and one that has ended cannot be taken up again.
+"""
+
+
 def document() -> str:
     """The whole page, Markdown."""
     parts = [
@@ -92,9 +99,11 @@ def document() -> str:
         "## Keys",
         *_keys(),
         *_losses(),
-        "## Keys that can change\n\nWhile a run is going (live):",
+        "## Keys that can change",
+        CHANGES.strip(),
+        "While a run is going (live):",
         _wrap(_listed(key.path for key in _all() if key.live)),
-        "On `--resume`, beside these:",
+        "When it is resumed, beside these:",
         _wrap(_listed(key.path for key in _all() if key.resume and not key.live)),
         *_old_spellings(),
         *_not_built(),
@@ -135,9 +144,9 @@ def _sample_error() -> str:
 
 def _keys() -> Iterator[str]:
     yield _wrap(
-        "Below a key stand its type and range, its default, and who documents it. **live**: it can be changed while a "
-        "run is going. **resume**: it may differ on `--resume`. Where a default is a formula, it follows from other "
-        "keys. Where there is none, the key is unset and its feature off."
+        "Below a key stand its type and range, its default, and who documents it. **live**: it may change while a run "
+        "is going. **resume**: it may differ when a run is resumed. Neither is built yet. Where a default is a "
+        "formula, it follows from other keys. Where there is none, the key is unset and its feature off."
     )
     yield "### Top level"
     yield from (_key(key) for key in _all() if not key.section)
@@ -146,7 +155,7 @@ def _keys() -> Iterator[str]:
         if about := getdoc(model):
             yield _paragraphs(about)
         if item := _pending(path, whole=True):
-            yield _wrap(_not_yet(item))
+            yield _wrap(_not_yet(item, path))
         group = None
         for key in sorted((key for key in _all() if key.section == path), key=_by_group(path)):
             if key.group != group:
@@ -175,16 +184,20 @@ def _key(key: Key) -> str:
     facts.append(ORIGINS[key.origin])
     parts = [f"#### `{key.path}`", _wrap(" · ".join(facts)), _wrap(key.help)]
     notes = [_wrap(f"- {title}: {meta[name]}.") for name, title in NOTES.items() if name in meta]
-    notes += [_wrap(f"- {_not_yet(item)}") for item in [_pending(key.path)] if item is not None]
+    notes += [_wrap(f"- {_not_yet(item, key.path)}") for item in [_pending(key.path)] if item is not None]
     return "\n\n".join(parts + ["\n".join(notes)] * bool(notes))
 
 
 def _pending(path: str, *, whole: bool = False) -> Pending | None:
     """The entry about a key; with `whole` the one about all of a section."""
-    return next((item for item in PENDING if item.key == path and (whole or path in all_keys())), None)
+    if whole:
+        return next((item for item in PENDING if item.covers(path)), None)
+    return next((item for item in PENDING if path in (item.key, *item.within) and path in all_keys()), None)
 
 
-def _not_yet(item: Pending) -> str:
+def _not_yet(item: Pending, path: str) -> str:
+    if not item.warns_of(path):
+        return f"**Not built yet:** see `{item.key}`."
     return f"**Not built yet:** {item.why}. Instead: {_code(item.fix)}."
 
 

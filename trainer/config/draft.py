@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trainer.config.positions import SPACE, Block, Mark, Path, Positions
+from trainer.config.positions import SPACE, STRING, Block, Mark, Path, Positions
 from trainer.config.toml_values import format_key, split_key
 
+_BLANKS = re.compile(" *")
+_COMMENT = re.compile(rf"{STRING.pattern}|(?P<comment>#[^\r\n]*)", re.DOTALL)
+_TABS_AND_BLANKS = re.compile(r"[ \t]*")
 _BLANKS_COMMENT = re.compile(r"[ \t]*(#[^\r\n]*)?")
 
 
@@ -49,16 +52,43 @@ class Draft:
         self.pairs = {pair: block for block in positions.blocks for pair in block.pairs}
 
     def splice(self, *edits: tuple[int, int, str]) -> None:
-        """Replaces spans (start, end, text) that do not overlap."""
+        """Replaces spans (start, end, text) that do not overlap. A comment that has a column keeps it."""
         text = self.text
-        for start, end, new in sorted(edits, reverse=True):
+        for start, end, new in sorted([*edits, *self._columns_kept(edits)], reverse=True):
             text = text[:start] + new + text[end:]
         try:
             self._load(text)
         except EditError:
             raise EditError("the change does not fit the way this file is written; edit it by hand") from None
 
+    def _columns_kept(self, edits: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+        """What the blanks before comments must become, where what stands before them on their line grows or shrinks."""
+        spans = [(block.start, block.end) for block in self.blocks[1:]]
+        spans += [(self.marks[pair].key, self.marks[pair].value_end or 0) for pair in self.pairs]
+        grown: dict[int, int] = {}
+        for start, end, new in edits:
+            for left, right in spans:
+                if left <= start and end <= right and "\n" not in new + self.text[left:right]:
+                    grown[right] = grown.get(right, 0) + len(new) - (end - start)
+        for right, growth in grown.items():
+            if growth and (column := self.comment_column(right)) is not None:
+                comment = self.line_start(right) + column
+                yield right, comment, " " * max(comment - right - growth, 1)
+
     # what stands where
+
+    def comment_column(self, offset: int) -> int | None:
+        """The column, from 0, of the comment behind a value or header that ends at `offset`.
+
+        None: there is no comment, or nothing tells that its column was meant: it stands by itself, one blank away.
+        """
+        comment = _past(_BLANKS, self.text, offset)
+        if not self.text.startswith("#", comment):
+            return None
+        start, end = self.line_start(offset), self.line_end(offset)
+        column = comment - start
+        around = (self.text[self.line_start(start - 1) : start] if start else "", self.text[end : self.line_end(end)])
+        return column if comment > offset + 1 or any(line[column - 1 : column + 1] == " #" for line in around) else None
 
     def has_value(self, path: Path) -> bool:
         """Whether the path has a value text: a table made of headers or dotted keys has none."""
@@ -136,6 +166,12 @@ class Draft:
                 if self.has_value(inner):
                     self._remove_inline(inner)
 
+    def remove_but_comments(self, path: Path) -> None:
+        """A pair; every comment in it and beside it becomes a line of its own."""
+        start, end = self.pair_lines(path)
+        found = [match["comment"] for match in _COMMENT.finditer(self.text, start, end) if match["comment"]]
+        self.splice((start, end, "".join(f"{self.indent(start)}{comment}{self.newline}" for comment in found)))
+
     def _remove_inline(self, path: Path) -> None:
         members = self._inline_members(self._inline_table(path[:-1]) or ())
         at = members.index(path)
@@ -155,18 +191,24 @@ class Draft:
         members = [path for path in inside if self.has_value(path) and self._inline_table(path[:-1]) == table]
         return sorted(members, key=lambda path: self.marks[path].key)
 
-    def add(self, path: Path, value_text: str, above: str = "", tail: str = "") -> None:
+    def add(self, path: Path, value_text: str, above: str = "", tail: str = "", column: int | None = None) -> None:
         """A new key, in the style of its section.
 
         Args:
             path: its parent is a table, or not there.
-            above: whole comment lines to stand above it.
-            tail: blanks and comment to stand behind it. Neither is written into an inline table.
+            above: whole comment lines to stand above it; of a key in an inline table, above the whole table.
+            tail: blanks and comment to stand behind it; of a key in an inline table, above the whole table.
+            column: where the comment in `tail` should begin, from 0.
         """
         parent = path[:-1]
         if (inline := self._inline_table(parent)) is not None:
             key = ".".join(format_key(str(part)) for part in path[len(inline) :])
             mark, members = self.marks[inline], self._inline_members(inline)
+            comments = above.lstrip("\r\n") + (tail.strip() + self.newline if tail.strip() else "")
+            line = self.line_start(mark.value or 0)
+            if comments:
+                self.splice((line, line, _reindent(comments, self.indent(line))))
+                mark = self.marks[inline]
             if members:
                 last = self.marks[members[-1]].value_end or 0
                 self.splice((last, last, f", {key} = {value_text}"))
@@ -177,18 +219,25 @@ class Draft:
             table = parent[:count]
             block = next((block for block in self.blocks if block.path == table), None)
             if block is not None and table == parent:
-                return self._add_to(block, path, value_text, above, tail)
+                return self._add_to(block, path, value_text, above, tail, column)
             if block is not None:
-                return self._add_section(table, path, value_text, above, tail)
+                return self._add_section(table, path, value_text, above, tail, column)
             for holder in self.blocks:
                 group = [pair for pair in holder.pairs if len(holder.path) < count and pair[:count] == table]
                 if group:
-                    return self._add_to(holder, path, value_text, above, tail, group[-1])
+                    return self._add_to(holder, path, value_text, above, tail, column, group[-1])
             if table in self.marks:  # known by its sub-tables only
-                return self._add_section(table, path, value_text, above, tail)
+                return self._add_section(table, path, value_text, above, tail, column)
 
     def _add_to(
-        self, block: Block, path: Path, value_text: str, above: str, tail: str, behind: Path | None = None
+        self,
+        block: Block,
+        path: Path,
+        value_text: str,
+        above: str,
+        tail: str,
+        column: int | None,
+        behind: Path | None = None,
     ) -> None:
         """A line behind a pair, by default the last one of the block."""
         key = ".".join(format_key(str(part)) for part in path[len(block.path) :])
@@ -200,7 +249,8 @@ class Draft:
             at, indent = self.line_end(block.end), self.indent(block.start)
         else:  # a key before the first header
             at, indent = self.above(self.blocks[1].start) if len(self.blocks) > 1 else len(self.text), ""
-        lines = _reindent(above, indent) + f"{indent}{key}{self._equals(block, key, behind)}{value_text}{tail}"
+        pair = f"{indent}{key}{self._equals(block, key, behind)}{value_text}"
+        lines = _reindent(above, indent) + _beside(pair, tail, column)
         self._insert(at, lines + self.newline * (1 + (behind is None and not block.path and len(self.blocks) > 1)))
 
     def _equals(self, block: Block, key: str, behind: Path | None) -> str:
@@ -214,7 +264,7 @@ class Draft:
             return " " * max(1, widths.pop() - len(key)) + between.lstrip(" \t")
         return between if len(between) <= 3 else " = "
 
-    def _add_section(self, table: Path, path: Path, value_text: str, above: str, tail: str) -> None:
+    def _add_section(self, table: Path, path: Path, value_text: str, above: str, tail: str, column: int | None) -> None:
         """A new header: below everything of the nearest table that exists; above the sub-tables of its own."""
         parent = path[:-1]
         related = [block for block in self.blocks[1:] if block.path[: len(table)] == table]
@@ -222,7 +272,7 @@ class Draft:
         siblings = [block for block in related if block.path[:-1] == parent[:-1]] if len(parent) > 1 else []
         indent = self.indent(siblings[-1].start) if siblings else ""
         body = f"{indent}[{names}]{self.newline}{_reindent(above.lstrip(), indent)}"
-        body += f"{indent}{format_key(str(path[-1]))} = {value_text}{tail}{self.newline}"
+        body += _beside(f"{indent}{format_key(str(path[-1]))} = {value_text}", tail, column) + self.newline
         first = related[0] if table == parent and related else None
         after = self.blocks.index(related[-1]) + 1 if table and related else len(self.blocks)
         if first is not None:
@@ -271,35 +321,54 @@ class Draft:
             self.splice((at, at, "".join(f"{line}{text}," for text in texts)))
 
     def remove_items(self, path: Path, indexes: Sequence[int]) -> None:
-        """Each with its comma; with its line and the comment on it, if it has a line of its own."""
+        """Each with its comma; a line of which no item is left goes as a whole, with the comment on it."""
         items = self._items(path)
-        spans = []
-        for index in indexes:
-            item = items[index]
+        runs: list[tuple[int, int]] = []
+        for item in (items[index] for index in sorted(indexes)):
             end = item.value_end or 0
             comma = self._comma(end)
             end = end if comma is None else comma + 1
-            rest = _past(_BLANKS_COMMENT, self.text, end)
-            if self._begins_line(item.key) and self.is_blank_at(rest):
-                spans.append((self.line_start(item.key), self.line_end(rest)))
+            if runs and not self.text[runs[-1][1] : item.key].strip(" \t"):  # beside the one before
+                runs[-1] = (runs[-1][0], end)
             else:
-                spans.append((item.key, end))
-        self.splice(*((start, end, "") for start, end in spans))
+                runs.append((item.key, end))
+        self.splice(*((*self._with_blanks(start, end), "") for start, end in runs))
+
+    def _with_blanks(self, start: int, end: int) -> tuple[int, int]:
+        """The span of items that go, and what they would leave behind: an empty line, blanks at an end, two blanks."""
+        rest = _past(_BLANKS_COMMENT, self.text, end)
+        if not self.is_blank_at(rest):
+            return start, _past(_TABS_AND_BLANKS, self.text, end)
+        if self._begins_line(start):
+            return self.line_start(start), self.line_end(rest)
+        return len(self.text[:start].rstrip(" \t")), end
 
     def replace_items(self, path: Path, texts: Sequence[str]) -> None:
-        """All items anew; an array of one item a line stays one."""
+        """All items anew. An array of one item a line stays one; one of several items on its lines becomes a line."""
         items = self._items(path)
         mark = self.marks[path]
-        if not texts or not items:
-            self.replace(path, f"[{', '.join(texts)}]")
+        in_lines = [self._begins_line(item.key) for item in items]
+        if not texts or not items or (in_lines[0] and not all(in_lines)):
+            self.replace_list(path, f"[{', '.join(texts)}]")
             return
         first, last = items[0].key, items[-1].value_end or 0
-        if self._begins_line(first):
-            line = self.newline + self.indent(first)
-            body = "".join(f"{line}{text}," for text in texts)
-            self.replace(path, f"[{body}{self.newline}{self.indent(mark.key)}]")
+        if in_lines[0]:
+            body = f",{self.newline}{self.indent(first)}".join(texts)
+            self.splice((first, mark.value_end or 0, f"{body},{self.newline}{self.indent(mark.key)}]"))
         else:
             self.splice((first, last, ", ".join(texts)))
+
+    def replace_list(self, path: Path, value_text: str) -> None:
+        """Another list, on one line; the comment behind the old one's bracket comes to stand behind the new one."""
+        mark = self.marks[path]
+        start, end = mark.value or 0, mark.value_end or 0
+        comment = _BLANKS_COMMENT.match(self.text, start + 1)
+        if path not in self.pairs or comment is None or comment[1] is None:
+            self.replace(path, value_text)
+            return
+        line = self.line_start(start)
+        new = _beside(self.text[line:start] + value_text, comment[1], comment.start(1) - line)
+        self.splice((start, end, new[start - line :]))
 
     def _items(self, path: Path) -> list[Mark]:
         items = []
@@ -319,6 +388,13 @@ class Draft:
 def _past(pattern: re.Pattern[str], text: str, offset: int) -> int:
     match = pattern.match(text, offset)
     return offset if match is None else match.end()
+
+
+def _beside(pair: str, tail: str, column: int | None) -> str:
+    """A line with its comment, which begins in `column` if that is behind the pair."""
+    if column is None or not tail or "\n" in pair:
+        return pair + tail
+    return pair + " " * max(column - len(pair), 1) + tail.lstrip(" \t")
 
 
 def _reindent(lines: str, indent: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from trainer.config.draft import Draft, EditError, reason
 from trainer.config.positions import Path, Positions
-from trainer.config.toml_values import format_key, format_value, split_key
+from trainer.config.toml_values import format_key, format_value, same, split_key
 
 BOM = "\ufeff"
 _INTEGERS = range(-(2**63), 2**63)
@@ -88,17 +88,6 @@ def lookup(data: Any, path: Path) -> Any:
     return data
 
 
-def same(a: Any, b: Any) -> bool:
-    """Equal in value and in type, all the way down; NaN equals NaN, 0.0 is not -0.0."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(value, b[name]) for name, value in a.items())
-    if isinstance(a, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    return repr(a) == repr(b)
-
-
 # --- what is wanted
 
 
@@ -130,6 +119,11 @@ class _Wanted:
 
     def part(self, name: str | int) -> _Wanted:
         return _Wanted(self.value[name], self.spelling, (*self.at, name))
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it was typed, on one line."""
+        return "\n" not in self.spelling.get(self.at, "\n")
 
     @property
     def text(self) -> str:
@@ -262,6 +256,8 @@ def _set_list(draft: Draft, path: Path, old: list[Any], wanted: _Wanted) -> None
         draft.append_items(path, [wanted.part(index).text for index in range(len(old), len(new))])
     elif new and (left_out := _left_out(old, new)) is not None and draft.is_multi_line(path):
         draft.remove_items(path, left_out)
+    elif wanted.is_line and not any(same(one, other) for one in old for other in new):
+        draft.replace_list(path, wanted.text)  # a wholly new list, as it was typed
     else:
         spelt = [(item, draft.value_text((*path, index))) for index, item in enumerate(old)]
         texts = []

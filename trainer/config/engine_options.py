@@ -33,6 +33,6 @@ _REFUSED = {
 }
 
 
-def refusal(option: str) -> str | None:
+def why_refused(option: str) -> str | None:
     """Why `option` (with _ or -) may not be given; None where it may."""
     return _REFUSED.get(option.replace("-", "_"))

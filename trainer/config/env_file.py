@@ -1,13 +1,56 @@
 """`env_file_path`: variables for a run and its children, kept beside the config. Values are never shown."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
 from trainer.config.errors import ConfigError, Problem, shown
+from trainer.config.secrets import is_secret
 from trainer.config.sources import Given
 
 MOST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class EnvFile:
+    """
+    Attributes:
+        path: as it was given; empty: there is none.
+        values: its variables by name. Secrets among them.
+    """
+
+    path: str
+    values: Mapping[str, str]
+
+
+NO_FILE = EnvFile("", {})
+
+
+def variables(given: Iterable[Given], folder: Path | None, environ: Mapping[str, str]) -> tuple[EnvFile, list[Problem]]:
+    """The variables of env_file_path, of several the strongest.
+
+    Args:
+        given: all that the sources give.
+        folder: what the path is relative to; None: it is not followed.
+        environ: the variables that are set already: those win.
+    """
+    named = [item for item in given if item.key == "env_file_path"][-1:]
+    if not named or named[0].value is None or is_secret(named[0].key, named[0].value):  # that has its own error
+        return NO_FILE, []
+    item = named[0]
+    if folder is None:
+        why = "not followed here: it names a file of where this config came from"
+        return NO_FILE, [Problem(item.place, item.key, why, fix="delete this line", level="note", code="no_effect")]
+    try:
+        values = read_env_file(item, folder)
+    except ConfigError as error:
+        return NO_FILE, error.problems
+    why = f"{len(values)} variables are loaded from it"
+    if already := sorted(name for name in values if name in environ):
+        why += f"; set already, so not taken from it: {', '.join(already)}"
+    note = Problem(item.place, item.key, why, shown(item.value), level="note", code="env_file")
+    return EnvFile(item.value, values), [note]
 
 
 def read_env_file(given: Given, folder: Path) -> Mapping[str, str]:
@@ -19,10 +62,13 @@ def read_env_file(given: Given, folder: Path) -> Mapping[str, str]:
     if not isinstance(given.value, str) or not given.value.strip():
         why, fix = "the path of a file of variables is wanted", 'env_file_path = ".env"'
         raise _refuse(given, why, fix, allowed="a string that is not empty", code="type")
-    path = folder / Path(given.value).expanduser()
     try:
+        path = folder / Path(given.value).expanduser()
         with path.open("rb") as file:
             raw = file.read(MOST_BYTES + 1)
+    except (RuntimeError, ValueError):  # the home of nobody; a path that no file can have
+        why, fix = "no file can have this path", 'env_file_path = ".env"'
+        raise _refuse(given, why, fix, allowed="the path of a file of variables") from None
     except OSError as error:
         what = "no such file" if isinstance(error, FileNotFoundError) else error.strerror or type(error).__name__
         why = f"{path}: {what}; the path is relative to the config's folder"

@@ -86,35 +86,47 @@ class Problem:
 
 
 class ConfigError(ValueError):
-    """Everything that is wrong with one config, sorted by position. `str()` is the full text."""
+    """Everything that is wrong with one config, sorted by position.
+
+    Attributes:
+        problems: the errors; `str()` is their full text.
+        warnings: warnings and notes about the same config.
+    """
 
     exit_code = 2
 
     def __init__(self, problems: Iterable[Problem]):
-        self.problems: list[Problem] = sorted(problems, key=_position)
+        found = sorted(problems, key=by_position)
+        self.problems = [problem for problem in found if problem.level == "error"]
+        self.warnings = [problem for problem in found if problem.level != "error"]
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-def _position(problem: Problem) -> tuple[bool, str, int, int]:
+def by_position(problem: Problem) -> tuple[bool, str, int, int]:
     """Problems with a line come first, in the order of the file; those of no line follow."""
     return (problem.line is None, problem.file, problem.line or 0, problem.column or 0)
 
 
 def shown(value: Any, limit: int = 80) -> str:
     """A given value as one short line of TOML."""
-    text = format_value(value)
+    return cut(format_value(value), limit)
+
+
+def cut(text: str, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def render(problems: Sequence[Problem]) -> str:
-    """Warnings and notes for a console: moved keys as one block per old section, the others as they are."""
-    moved = [problem for problem in problems if problem.code == "migrated"]
-    blocks: dict[str, list[Problem]] = {}
-    for problem in moved:
-        blocks.setdefault(problem.key.rpartition(".")[0] or problem.key, []).append(problem)
-    lines = []
-    for section, members in blocks.items():
-        lines.append(f"{members[0].place}: warning: [{section}] holds old spellings; they still work")
-        lines += [f"  {problem.fix}" for problem in members]
-    lines += [str(problem) for problem in problems if problem.code != "migrated"]
-    return "\n".join(lines)
+    """Problems for a console, sorted by position. Moved keys are one block per old section, at its first line."""
+    blocks: dict[str, list[str]] = {}
+    texts: list[list[str]] = []
+    for problem in sorted(problems, key=by_position):
+        if problem.code != "migrated":
+            texts.append([str(problem)])
+            continue
+        section = problem.key.rpartition(".")[0] or problem.key
+        if section not in blocks:
+            blocks[section] = [f"{problem.place}: warning: [{section}] holds old spellings; they still work"]
+            texts.append(blocks[section])
+        blocks[section].append(f"  {problem.fix}")
+    return "\n".join(line for lines in texts for line in lines)

@@ -23,7 +23,7 @@ class Facts:
 
     Attributes:
         entries: what was given.
-        broken: keys whose value was refused, and required keys that are missing.
+        broken: keys whose value was refused, required keys that are missing, and what would follow from these.
         derived: values filled in by `derive`.
         evaluates: whether there is an [evaluation] section.
         device: what the run computes on.
@@ -72,8 +72,11 @@ class Facts:
 
     def problem(self, key: str, why: str, **parts: Any) -> Problem:
         """An error about `key`, with its value and place. What was given is shown, not what is made of it."""
-        value = self.entries[key].value if key in self.entries else self[key]
-        return Problem(self.place(key), key, why, None if value is None else shown(value), **parts)
+        if key in self.entries:
+            value = self.entries[key].shown
+        else:
+            value = None if self[key] is None else shown(self[key])
+        return Problem(self.place(key), key, why, value, **parts)
 
     def warning(self, key: str, why: str, **parts: Any) -> Problem:
         return self.problem(key, why, **{"level": "warning"} | parts)

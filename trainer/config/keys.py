@@ -75,6 +75,11 @@ class Key:
         return bool(self.meta.get("resume"))
 
     @property
+    def synonyms(self) -> tuple[str, ...]:
+        """Its names in other systems: understood in a search or as a mistake, never accepted."""
+        return self.meta.get("synonyms", ())
+
+    @property
     def visible_when(self) -> Condition:
         """A form shows it while this holds. Its section's condition is part of it."""
         return self.meta.get("visible_when", {})

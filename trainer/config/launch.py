@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts
+from trainer.config.gpus import COLOCATE, SPLIT, asked_gpus, is_short, split_of
 
 TEMPLATE_HOSTS = ("YOUR-", "your-", "placeholder")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -30,17 +31,32 @@ def four_bit(facts: Facts) -> Iterator[Problem]:
         return
     lacks = []
     if facts.device != "cuda":
-        lacks.append("CUDA")
+        lacks.append("CUDA, and this run takes place on the CPU" if facts.gpus else "CUDA, which this machine lacks")
     if find_spec("bitsandbytes") is None:
-        lacks.append("the package bitsandbytes")
+        lacks.append("the package bitsandbytes, which is not installed")
     if lacks:
         yield facts.problem(
             "policy.trainer_mode",
-            f"a 4-bit base needs {' and '.join(lacks)}, which this machine lacks",
+            f"a 4-bit base needs {'; it needs '.join(lacks)}",
             allowed='"lora", or qlora with CUDA and bitsandbytes',
             fix='trainer_mode = "lora"',
             code="qlora",
         )
+
+
+def enough_gpus(facts: Facts) -> Iterator[Problem]:
+    """A split that this machine is too small for, however it is made."""
+    if not is_short(facts) or facts["compute.topology.type"] != SPLIT or min(split_of(facts)) >= 1:
+        return
+    size, reference = facts["compute.topology.tensor_parallel"], facts["compute.topology.gpus_for_ref"]
+    yield facts.problem(
+        "compute.gpu_count",
+        f"{facts.gpus} of {asked_gpus(facts)} GPUs found, too few for a replica of {size}, "
+        f"a reference on {reference} and a learner",
+        allowed="a machine with more GPUs, smaller replicas, or reference_placement shared",
+        fix=f"--set compute.topology.type={COLOCATE}",
+        code="too_few_gpus",
+    )
 
 
 def engine_installed(facts: Facts) -> Iterator[Problem]:
@@ -72,4 +88,4 @@ def judge_key(facts: Facts) -> Iterator[Problem]:
     )
 
 
-CHECKS = (template_host, four_bit, engine_installed, judge_key)
+CHECKS = (template_host, four_bit, enough_gpus, engine_installed, judge_key)

@@ -7,9 +7,10 @@ from typing import Any
 from trainer.config.errors import Problem, shown
 from trainer.config.migrate import Entry
 from trainer.config.sources import Given, deep_merge
-from trainer.config.toml_values import format_key
+from trainer.config.toml_values import format_key, same
 
 PLACEMENTS = ("compute.topology.reference_placement", "topology.reference_placement", "reference.placement")
+MOST_TOLD = 8  # parts of a table whose origin is named
 INJECTED = {"compute.topology": PLACEMENTS[0], "reference": PLACEMENTS[2]}
 
 
@@ -27,15 +28,50 @@ def merge(layers: Sequence[Sequence[Entry]]) -> tuple[dict[str, Entry], list[Pro
                 merged[entry.key] = entry
                 continue
             if entry.weak:
-                if below.value != entry.value:
+                if not same(below.value, entry.value):
                     beaten.setdefault(entry.key, []).append((entry, entry.value, below, below.value))
                 continue
             for path, old, new in _differences(below.value, entry.value):
                 key = ".".join([entry.key, *map(format_key, path)])
-                beaten.setdefault(key, []).append((below, old, entry, new))
-            merged[entry.key] = replace(entry, value=deep_merge(below.value, entry.value))
+                loser = next((part for at, part in below.parts.items() if at[: len(path)] == path), below)
+                beaten.setdefault(key, []).append((loser, old, entry, new))
+            beneath = below if below.value is not None else below.beneath
+            merged[entry.key] = replace(_over(below, entry), beneath=beneath)
     notes = [_beaten(key, fights) for key, fights in beaten.items()]
     return {key: entry for key, entry in merged.items() if entry.value is not None}, notes
+
+
+def _over(below: Entry, entry: Entry) -> Entry:
+    """`entry` laid over `below`. Of a table each part keeps its own origin, and the table's note names those below."""
+    if not (isinstance(below.value, Mapping) and isinstance(entry.value, Mapping)):
+        return entry
+    value = deep_merge(below.value, entry.value)
+    parts = {path: below.parts.get(path, below) for path in _paths(below.value) if _is_free(path, entry.value)}
+    told = [f"{'.'.join(map(format_key, path))} from {part.origin.at}" for path, part in parts.items()]
+    note = ", ".join(told[:MOST_TOLD]) + (f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else "")
+    notes = [text for text in (entry.origin.note, note) if text]
+    origin = replace(entry.origin, note="; ".join(notes) or None)
+    return replace(entry, value=value, parts=parts, origin=origin, text=None)
+
+
+def _paths(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of all that is no table, and of empty tables."""
+    if isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from _paths(item, (*path, str(name)))
+    else:
+        yield path
+
+
+def _is_free(path: tuple[str, ...], table: Any) -> bool:
+    """Whether a table says nothing about what stands at `path`."""
+    for part in path:
+        if not isinstance(table, Mapping):
+            return False
+        if part not in table:
+            return True
+        table = table[part]
+    return False
 
 
 def without_injected(given: Sequence[Given]) -> list[Given]:
@@ -55,7 +91,7 @@ def _differences(low: Any, high: Any, path: tuple[str, ...] = ()) -> Iterator[tu
     if isinstance(low, Mapping) and isinstance(high, Mapping):
         for name in low.keys() & high.keys():
             yield from _differences(low[name], high[name], (*path, str(name)))
-    elif low != high:
+    elif not same(low, high):
         yield path, low, high
 
 

@@ -6,34 +6,38 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trainer.config.characters import broken_texts, has_broken_text
 from trainer.config.check import (
     missing_keys,
     missing_problem,
     nest,
     secret_problems,
     type_problems,
-    unknown_problems,
 )
 from trainer.config.derive import arithmetic, derive, effective_blend
-from trainer.config.env_file import read_env_file
-from trainer.config.errors import ConfigError, Place, Problem, shown
+from trainer.config.env_file import variables
+from trainer.config.errors import ConfigError, Place, Problem, by_position
 from trainer.config.facts import Device, Facts
-from trainer.config.keys import all_keys
+from trainer.config.fitting import fitted
+from trainer.config.keys import all_keys, all_sections
 from trainer.config.launch import launch_problems
 from trainer.config.layers import merge, without_injected
 from trainer.config.machine import Machine, inspect
 from trainer.config.migrate import Entry, Origin, by_given_key, migrate
+from trainer.config.migrations import SECTION_MOVES
 from trainer.config.pending import pending_problems, refusals
 from trainer.config.positions import Positions
 from trainer.config.rules import RULES
 from trainer.config.schema import RunConfig
+from trainer.config.secrets import is_secret
 from trainer.config.sources import Given, from_environment, from_file, from_json, from_overrides, from_sets
 from trainer.config.toml_values import TOO_MANY_DIGITS
+from trainer.config.unknown import find_unknown
 
 SCHEMA = 1
 MOST_BYTES = 16_000_000  # of a file; a config of a thousand lines has 50 000
@@ -53,7 +57,8 @@ class Loaded:
     Attributes:
         config: all values, defaults and derived ones filled in.
         values: the same as nested plain data.
-        origins: where each value came from, by key path. Keys of free tables share their table's.
+        origins: where each value came from, by key path. A free table has one, whose note names the parts that come
+            from weaker sources.
         warnings: warnings and notes, in the order of the file.
         derived: E, U, m, groups, iterations, steps (CONFIG section 3).
         blend: effective weights env, event, outcome.
@@ -105,7 +110,8 @@ class Loaded:
         """Errors that stop a launch, though not the loading of a file: what this machine and environment lack."""
         refused = refusals(self._facts)
         keys = {problem.key for problem in refused}
-        return [problem for problem in launch_problems(self._facts) if problem.key not in keys] + refused
+        found = [problem for problem in launch_problems(self._facts) if problem.key not in keys] + refused
+        return _fitted(found, self._facts, self.text)
 
 
 def load(
@@ -188,7 +194,9 @@ def load_text(
         options = _Options(sets, overrides, environ, allow_unknown, device, machine, folder)
         return _load(given, name, text, _sections(data), options)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError([_syntax_problem(error, text, name)]) from None
+        from trainer.config.syntax import syntax_problem  # here: most files are TOML
+
+        raise ConfigError([syntax_problem(error, text, name)]) from None
     except _TooManyDigits:
         raise ConfigError([Problem(Place(name), "", TOO_MANY_DIGITS, fix="delete it", code="syntax")]) from None
     except RecursionError:
@@ -218,6 +226,10 @@ def load_mapping(
     """`load` for a JSON config: positions are JSON pointers. env_file_path is not followed: it names a file of
     the machine that the body came from.
     """
+    if not isinstance(data, Mapping):
+        why = "not a config: a table (in JSON an object) is wanted"
+        fix = 'give {"algorithm": {...}, ...}'
+        raise ConfigError([Problem(Place(name), "", why, fix=fix, code="type")])
     try:
         given = without_injected(from_json(data, name))
         options = _Options(sets, overrides, environ, allow_unknown, device, machine)
@@ -241,17 +253,23 @@ class _Options:
 
 def _load(given: list[Given], name: str, text: str | None, sections: frozenset[str], options: _Options) -> Loaded:
     from_over = from_overrides(options.overrides or {})
+    if unset := {item.key for item in from_over if item.value is None and item.key in all_sections()}:
+        given = [item for item in given if _section_of(item.key) not in unset]
+        from_over = [item for item in from_over if item.key not in unset]
+        sections -= unset
     from_set, problems = from_sets(options.sets)
     own = os.environ if options.environ is None else options.environ
-    env_file, found = _env_file([*given, *from_over, *from_set], options.folder, own)
+    env_file, found = variables([*given, *from_over, *from_set], options.folder, own)
     problems += found
-    environ = {**env_file, **own}
-    from_env, found = from_environment(environ)
+    environ = {**env_file.values, **own}
+    from_env, found = from_environment(environ, {name: env_file.path for name in env_file.values if name not in own})
+    from_env = [item for item in from_env if _section_of(item.key) not in unset]
     problems += found
     layers = [given, from_env, from_over, from_set]
-    found, secret = _secrets(layers)
-    problems += found
-    layers = [[item for item in layer if (item.place, item.key) not in secret] for layer in layers]
+    all_given = [item for layer in layers for item in layer]
+    problems += secret_problems(all_given) + broken_texts(item for item in all_given if not _is_secret(item))
+    refused = {item.key for item in all_given if _is_refused(item)}
+    layers = [[item for item in layer if not _is_refused(item)] for layer in layers]
     context = by_given_key(item for layer in layers for item in layer)
     migrated: list[list[Entry]] = []
     for layer in layers:
@@ -261,9 +279,9 @@ def _load(given: list[Given], name: str, text: str | None, sections: frozenset[s
     merged, found = merge(migrated)
     problems += found
 
-    found, unknown, meant = unknown_problems(merged.values(), allow=options.allow_unknown)
-    problems += found
-    merged = {key: entry for key, entry in merged.items() if key not in unknown}
+    unknown = find_unknown(merged, allow=options.allow_unknown)
+    problems += unknown.problems
+    merged = {key: entry for key, entry in merged.items() if key not in unknown.keys}
     found, broken = type_problems(merged)
     problems += found
 
@@ -278,11 +296,12 @@ def _load(given: list[Given], name: str, text: str | None, sections: frozenset[s
         **_surroundings(merged, environ, options),
     )
     derive(facts)
-    refused = {key for _, key in secret}
-    if missing := missing_keys({*merged, *meant, *refused}, facts.derived, sections):
+    if missing := missing_keys({*merged, *unknown.meant, *refused}, facts.derived, sections):
         problems.append(missing_problem(name, missing, sections))
+    if not options.allow_unknown:  # what was meant to be given: rules do not speak of the default in its place
+        facts.broken |= unknown.meant - merged.keys()
     facts.broken |= {key for key in all_keys() if all_keys()[key].required and key not in {*merged, *facts.derived}}
-    return _finish(dataclasses.replace(facts, derived={}), problems, text, env_file)
+    return _finish(dataclasses.replace(facts, derived={}), problems, text, env_file.values)
 
 
 def _sections(data: Mapping[str, Any]) -> frozenset[str]:
@@ -294,30 +313,19 @@ def _sections(data: Mapping[str, Any]) -> frozenset[str]:
     )
 
 
-def _env_file(
-    given: Iterable[Given], folder: Path | None, environ: Mapping[str, str]
-) -> tuple[Mapping[str, str], list[Problem]]:
-    """The variables of env_file_path, of several the strongest."""
-    named = [item for item in given if item.key == "env_file_path"][-1:]
-    if not named or named[0].value is None:
-        return {}, []
-    item = named[0]
-    if folder is None:
-        why = "not followed here: it names a file of where this config came from"
-        return {}, [Problem(item.place, item.key, why, fix="delete this line", level="note", code="no_effect")]
-    try:
-        values = read_env_file(item, folder)
-    except ConfigError as error:
-        return {}, error.problems
-    why = f"{len(values)} variables are loaded from it"
-    if already := sorted(name for name in values if name in environ):
-        why += f"; set already, so not taken from it: {', '.join(already)}"
-    return values, [Problem(item.place, item.key, why, shown(item.value), level="note", code="env_file")]
+def _section_of(key: str) -> str:
+    """The first part of a key, as it is called now."""
+    first = key.partition(".")[0]
+    return SECTION_MOVES.get(first, first)
 
 
-def _secrets(layers: Iterable[Iterable[Given]]) -> tuple[list[Problem], set[tuple[Place, str]]]:
-    problems = [problem for layer in layers for problem in secret_problems(layer)]
-    return problems, {(problem.place, problem.key) for problem in problems}
+def _is_secret(item: Given) -> bool:
+    return is_secret(item.key, item.value)
+
+
+def _is_refused(item: Given) -> bool:
+    """What cannot be shown, and so is looked at no further."""
+    return _is_secret(item) or has_broken_text(item)
 
 
 def _surroundings(entries: Mapping[str, Entry], environ: Mapping[str, str], options: _Options) -> dict[str, Any]:
@@ -338,9 +346,9 @@ def _surroundings(entries: Mapping[str, Entry], environ: Mapping[str, str], opti
 def _finish(facts: Facts, early: list[Problem], text: str | None, env_file: Mapping[str, str]) -> Loaded:
     """Derivations, rules over several keys, and the typed config."""
     derived_origins = derive(facts)
-    problems = early + facts.collect(RULES) + pending_problems(facts)
-    if errors := [problem for problem in problems if problem.level == "error"]:
-        raise ConfigError(errors)
+    problems = _fitted(early + facts.collect(RULES) + pending_problems(facts), facts, text)
+    if any(problem.level == "error" for problem in problems):
+        raise ConfigError(problems)
     given = {key: entry.value for key, entry in facts.entries.items()}
     config = RunConfig.model_validate(nest(given | facts.derived))
     values = config.model_dump()
@@ -353,7 +361,7 @@ def _finish(facts: Facts, early: list[Problem], text: str | None, env_file: Mapp
         config=config,
         values=values,
         origins=origins,
-        warnings=sorted(problems, key=lambda problem: (problem.line is None, problem.line or 0)),
+        warnings=sorted(problems, key=by_position),
         derived=arithmetic(facts),
         blend=effective_blend(facts),
         config_hash=hashlib.sha256(canonical.encode()).hexdigest(),
@@ -364,17 +372,9 @@ def _finish(facts: Facts, early: list[Problem], text: str | None, env_file: Mapp
     )
 
 
-def _syntax_problem(error: tomllib.TOMLDecodeError, text: str, name: str) -> Problem:
-    """tomllib says where in words: `Invalid value (at line 3, column 5)`."""
-    what, _, where = str(error).partition(" (at ")
-    numbers = [int(part) for part in where.replace(",", " ").replace(")", " ").split() if part.isdecimal()]
-    if len(numbers) == 2:
-        place = Place(name, *numbers)
-    else:  # the end of the document
-        lines = text.splitlines() or [""]
-        place = Place(name, len(lines), len(lines[-1]) + 1)
-    what = what[:1].lower() + what[1:]
-    return Problem(place, "", f"not TOML: {what}", fix="see https://toml.io for the syntax", code="syntax")
+def _fitted(problems: list[Problem], facts: Facts, text: str | None) -> list[Problem]:
+    lines = text.split("\n") if text else ()
+    return [fitted(problem, facts.entries.get(problem.key), lines) for problem in problems]
 
 
 def _with_origins(values: Mapping[str, Any], origins: Mapping[str, Origin], prefix: str = "") -> dict[str, Any]:

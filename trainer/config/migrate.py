@@ -1,13 +1,17 @@
 """Old spellings become new keys (CONFIG section 4): the tables of `migrations`, applied to one source."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
 
-from trainer.config.errors import Place, Problem, shown
+from trainer.config.errors import HIDDEN, Place, Problem, cut, shown
 from trainer.config.migrations import FILLS, MOVES, NO_EFFECT, QUIET, SECTION_MOVES, Move, respelled, tidy
+from trainer.config.secrets import is_secret
 from trainer.config.sources import LOADER_KEYS, Given, deep_merge
+from trainer.config.toml_values import same
 
 ALLOWED = "one spelling, or two that say the same"
 
@@ -19,7 +23,7 @@ class Origin:
     """Where a resolved value comes from (WIRE 5.3).
 
     Attributes:
-        at: `file:line:col`, a variable's name or a JSON pointer.
+        at: `file:line:col`, a variable's name or a JSON pointer; of a derived value that of the given one it replaces.
         was: the old key of a migrated value, the formula of a derived one.
         note: the reason, where one is worth saying.
     """
@@ -32,7 +36,12 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value under its new key. A weak one only fills a gap: it beats no value, and disputes none."""
+    """A value under its new key. A weak one only fills a gap: it beats no value, and disputes none.
+
+    `parts`: of a table that lies over others, what gave the parts that it did not give itself, by path.
+    `text`: how the value is spelt in the file, if it is still that value.
+    `beneath`: what a weaker source gives, which applies where this one is taken away.
+    """
 
     key: str
     value: Any
@@ -40,6 +49,14 @@ class Entry:
     place: Place
     key_place: Place
     weak: bool = False
+    parts: Mapping[tuple[str, ...], Entry] = field(default_factory=dict)
+    text: str | None = None
+    beneath: Entry | None = None
+
+    @property
+    def shown(self) -> str:
+        """The given value as one short line."""
+        return shown(self.value) if self.text is None else cut(self.text)
 
 
 def migrate(given: Sequence[Given], context: Mapping[str, Any] | None = None) -> tuple[list[Entry], list[Problem]]:
@@ -62,7 +79,7 @@ def migrate(given: Sequence[Given], context: Mapping[str, Any] | None = None) ->
             moved.append((item, move))
         else:
             origin = Origin(item.source, _at(item.place))
-            entries[item.key] = Entry(item.key, item.value, origin, item.place, item.key_place)
+            entries[item.key] = Entry(item.key, item.value, origin, item.place, item.key_place, text=item.text)
     for item, move in moved:
         problems += _move(item, move, context, entries)
     for entry in list(entries.values()):
@@ -112,34 +129,58 @@ def _without_effect(item: Given, reason: str) -> Problem:
 
 
 def _move(item: Given, move: Move, context: Mapping[str, Any], entries: dict[str, Entry]) -> list[Problem]:
+    if not move.takes(item.value):
+        return [_wrong_type(item, move)]
     values = move.values(item.value, context)
     if not values:
         why = "recognised, no effect here" + (f": {move.note}" if move.note else "")
         return [Problem(item.key_place, item.key, why, fix="delete this line", level="note", code="no_effect")]
     problems = []
+    moved = []
     text = f"old spelling of {move.new}" + (f" ({move.note})" if move.note else "")
     origin = Origin("migrated", _at(item.place), was=item.key, note=move.note or None)
     for key, value in values.items():
         weak = move.conflict == "unset_only" or key in move.fills
         other = entries.get(key)
         if other is None or (other.weak and not weak):
-            entries[key] = Entry(key, value, origin, item.place, item.key_place, weak)
-        elif other.value == value or key in move.fills:
+            text_of_it = item.text if value is item.value else None
+            entries[key] = Entry(key, value, origin, item.place, item.key_place, weak, text=text_of_it)
+            moved.append(key)
+        elif agree(tidy(key, other.value), tidy(key, value)) or key in move.fills:
             continue
         elif move.conflict == "error":
             what = other.key if other.origin.was is None else other.origin.was
-            why = f"{what} = {shown(other.value)} at {other.place} means the same key, {key}, and differs"
+            why = f"{what} = {_told(key, other.value)} at {other.place} means the same key, {key}, and differs"
             fix = f"delete {item.key} or {what}"
-            code, value = "migration_conflict", shown(item.value)
+            code, value = "migration_conflict", _told(key, item.value)
             problems.append(Problem(item.place, item.key, why, value, allowed=ALLOWED, fix=fix, code=code))
         elif move.conflict == "new_wins" and isinstance(value, Mapping):
-            entries[key] = replace(other, value=deep_merge(value, other.value))
+            entries[key] = replace(other, value=deep_merge(value, other.value), text=None)
+            moved.append(key)
             text = f"old spelling of {move.new}; what {other.place} gives there wins"
         else:
-            text = f"old spelling of {move.new}; {shown(other.value)} from {other.place} is kept"
-    fix = f"{item.key} -> {' and '.join(values)}"
+            text = f"old spelling of {move.new}; {_told(key, other.value)} from {other.place} is kept"
+    fix = f"{item.key} -> {' and '.join(moved)}" if moved else f"delete {item.key}: {move.new} is given"
     problems.append(Problem(item.key_place, item.key, text, fix=fix, level="warning", code="migrated"))
     return problems
+
+
+def _told(key: str, value: Any) -> str:
+    """The loader sorts secrets out before; `rltui config migrate` reads files that may hold some."""
+    return HIDDEN if is_secret(key, value) else shown(value)
+
+
+def _wrong_type(item: Given, move: Move) -> Problem:
+    name = item.key.rpartition(".")[2]
+    why = f"old spelling of {move.new}, of another type: {move.note}"
+    value, allowed = shown(item.value), "true or false"
+    return Problem(item.place, item.key, why, value, allowed=allowed, fix=f"{name} = true", code="type")
+
+
+def agree(value: Any, other: Any) -> bool:
+    """Whether two spellings say the same. `1` and `1.0` do, as values of a key; `1` and `true` do not."""
+    numbers = all(isinstance(item, int | float) and not isinstance(item, bool) for item in (value, other))
+    return value == other if numbers else same(value, other)
 
 
 def _respell(entry: Entry, entries: dict[str, Entry]) -> list[Problem]:
@@ -153,18 +194,22 @@ def _respell(entry: Entry, entries: dict[str, Entry]) -> list[Problem]:
         del entries[entry.key]
     problems = []
     note = f"given as {shown(value)}"
+    said = []
     for key, new in now.items():
         other = None if key == entry.key else entries.get(key)
         weak = entry.weak or key in FILLS
         if other is None or (other.weak and not weak):
-            entries[key] = replace(entry, key=key, value=new, origin=replace(entry.origin, note=note), weak=weak)
-        elif other.value != new and not weak:
+            origin = replace(entry.origin, note=note)
+            entries[key] = replace(entry, key=key, value=new, origin=origin, weak=weak, text=None)
+            said.append(f"{key} = {shown(new)}")
+        elif not weak and not agree(other.value, new):
             problems.append(_respell_conflict(entry, now, other, new))
     if entry.key in QUIET:
         return problems
-    said = ", ".join(f"{key} = {shown(new)}" for key, new in now.items())
-    why = f"old spelling of {said}"
-    problems.append(Problem(entry.place, entry.key, why, shown(value), level="warning", code="old_value"))
+    section = f"{entry.key.rpartition('.')[0]}."
+    why = f"old spelling of {', '.join(said)}" if said else "an old spelling of what is given already"
+    fix = " and ".join(text.removeprefix(section) for text in said) if said else "delete this line"
+    problems.append(Problem(entry.place, entry.key, why, shown(value), fix=fix, level="warning", code="old_value"))
     return problems
 
 

@@ -4,6 +4,7 @@ A `Move` says under which new key the value of an old key lives on. Values that 
 the key stayed are in `VALUE_SPELLINGS`; old keys that have no effect here are in `NO_EFFECT`.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -26,6 +27,7 @@ class Move:
         conflict: if old and new are given and differ. "unset_only": the old key only fills a gap.
         note: said with the warning.
         fills: new keys that it sets only where nothing else does.
+        wants: the type of its value, where that is not the new key's.
     """
 
     old: str
@@ -34,6 +36,10 @@ class Move:
     conflict: Conflict = "error"
     note: str = ""
     fills: tuple[str, ...] = ()
+    wants: type | None = None
+
+    def takes(self, value: Any) -> bool:
+        return self.wants is None or isinstance(value, self.wants)
 
     def values(self, value: Any, given: Given) -> New:
         return {self.new: value} if self.convert is None else self.convert(value, given)
@@ -192,6 +198,7 @@ MOVES: tuple[Move, ...] = (
         "checkpoint.every_n_iters",
         _checkpoints_on,
         note="true changes nothing, false is 0: at the end only",
+        wants=bool,
     ),
     Move("checkpoint.interval", "checkpoint.every_n_iters", _interval, note="not with checkpoint.enabled = false"),
     Move("rubric.enabled", "judge.enabled", _judge_enabled, fills=("judge.reward_blend",)),
@@ -298,10 +305,20 @@ def respelled(key: str, value: Any) -> New | None:
     return VALUE_SPELLINGS.get(key, {}).get(value) if isinstance(value, str) else None
 
 
+_SCHEME = re.compile(r"https?://", re.IGNORECASE)
+
+
+def _tidy_address(text: str) -> str:
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return text
+    return scheme[0].lower() + text[scheme.end() :].rstrip("/")
+
+
 def tidy(key: str, value: Any) -> Any:
     """Case, outer spaces and trailing slashes that mean nothing."""
     if isinstance(value, str) and key in ("algorithm.type", "algorithm.method", "algorithm.variety"):
         return value.strip().lower()
     if isinstance(value, str) and key.endswith(("_url", ".url")) and key in all_keys():
-        return value.strip().rstrip("/")
+        return _tidy_address(value.strip())
     return value

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainer.config.derive import DERIVATIONS
+from trainer.config.derive import arithmetic, derive
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts, Unusable
 from trainer.config.keys import all_keys
@@ -46,6 +46,7 @@ class Pending:
         refuse: the run would be another than was asked for, so it is not launched.
         but: keys of the section that are built, or have an entry of their own.
         within: keys and sections that mean something only with this key: its warning speaks for them.
+        effect: what becomes of a value that is not refused.
     """
 
     key: str
@@ -56,6 +57,7 @@ class Pending:
     refuse: bool = False
     but: tuple[str, ...] = ()
     within: tuple[str, ...] = ()
+    effect: str = "it changes nothing"
 
     def covers(self, key: str) -> bool:
         """Whether `key` is without effect through this entry."""
@@ -115,7 +117,15 @@ PENDING: tuple[Pending, ...] = (
         "training is synchronous, so the lag is always 0",
         "max_lag = 0",
         "E",
-        when=_other_than(0),
+        when=lambda value, facts: value != 0 and facts["training.weight_sync.enable"],
+    ),
+    Pending(
+        "training.weight_sync_interval",
+        "training is synchronous, so weights reach the engine at the end of each iteration, whatever the interval",
+        "weight_sync_interval = 1",
+        "E",
+        when=lambda value, facts: facts["training.weight_sync.enable"] and arithmetic(facts)["m"] % value != 0,
+        effect="it holds only within an iteration's updates (m)",
     ),
     Pending("rollout.max_refill_groups", "dead groups are not replaced", "max_refill_groups = 0", "E"),
     Pending(
@@ -138,7 +148,7 @@ PENDING: tuple[Pending, ...] = (
     Pending(
         "training.weight_sync.verify_every_k",
         "no canary compares engine and learner",
-        "verify_every_k = 0",
+        _LEAVE_OUT,
         "E",
         when=_other_than(0),
     ),
@@ -149,7 +159,7 @@ PENDING: tuple[Pending, ...] = (
         _LEAVE_OUT,
         "E",
         when=_on_gpus,
-        but=("compute.topology.reference_placement",),
+        but=tuple(f"compute.topology.{name}" for name in ("reference_placement", "gpus_for_vllm", "tensor_parallel")),
     ),
     Pending(
         "compute.launcher",
@@ -215,13 +225,32 @@ def refusals(facts: Facts) -> list[Problem]:
     return [
         facts.problem(
             item.key,
-            f"valid, but this version cannot carry it out yet: {item.why}",
+            f"valid, but not built yet: {item.why}",
             fix=item.fix,
             code="pending",
         )
         for item, _ in _met(facts)
         if item.refuse
     ]
+
+
+def refusal(key: str, value: Any) -> str | None:
+    """Why a run with `key = value`, and the rest left out, would not be launched; None: it would."""
+    facts = Facts("", {}, set(), evaluates=False, device="cpu")
+    known = all_keys().get(key)
+    if known is None or (not known.required and value == known.default):
+        return None
+    return next((item.why for item in PENDING if item.refuse and item.key == key and item.when(value, facts)), None)
+
+
+def ways(*offers: tuple[str, str, Any]) -> str:
+    """Fixes, of which one will do: those that this version can carry out, or all if it can none.
+
+    Args:
+        offers: (the text, a key, the value that the key then has).
+    """
+    built = [text for text, key, value in offers if refusal(key, value) is None]
+    return "        or   ".join(built or [text for text, _, _ in offers])
 
 
 def _met(facts: Facts) -> Iterator[tuple[Pending, list[str]]]:
@@ -252,20 +281,15 @@ def _differs(key: str, facts: Facts) -> bool:
 
 def _default(key: str, facts: Facts) -> Any:
     """What `key` would be if it were not given."""
-    without = replace(
-        facts,
-        entries={name: entry for name, entry in facts.entries.items() if name != key},
-        derived={name: value for name, value in facts.derived.items() if name != key},
-    )
-    for item in DERIVATIONS:
-        if item.key == key and not item.overrides_given:
-            value = item.compute(without)
-            return value[0] if isinstance(value, tuple) else value
-    return without[key] if not all_keys()[key].required else None
+    entries = {name: entry for name, entry in facts.entries.items() if name != key}
+    without = replace(facts, entries=entries, derived={}, broken=set(facts.broken))
+    derive(without)
+    return None if all_keys()[key].required and key not in without.derived else without[key]
 
 
 def _problem(item: Pending, keys: list[str], facts: Facts) -> Problem:
-    why = f"has no effect yet{', so a run is refused' if item.refuse else ''}: {item.why}"
+    effect = "a run with it does not start" if item.refuse else item.effect
+    why = f"not built yet: {item.why}; {effect}"
     if keys == [item.key]:
         return facts.warning(item.key, why, fix=item.fix, code="pending")
     names = ", ".join(key.removeprefix(f"{item.key}.") for key in keys)

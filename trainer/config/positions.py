@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from trainer.config.toml_values import split_key
@@ -17,7 +18,7 @@ Path = tuple[str | int, ...]  # int: index into an array
 SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _BLANKS = re.compile(r"[ \t]*")
 _KEY_PART = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z0-9_-]+')
-_STRING = re.compile(
+STRING = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*"""(?:"{1,2})?'  # up to two quotes may stand before the closing three
     r"|'''(?:[^']|'(?!''))*'''(?:'{1,2})?"
     r'|"(?:[^"\\\n]|\\.)*"'
@@ -80,6 +81,27 @@ class Positions:
         if mark is None:
             return None
         return self.line_column(mark.key if mark.value is None else mark.value)
+
+    def text_of(self, path: Path) -> str | None:
+        """The value as it is spelt; None for what has no value of its own, or one of several lines."""
+        mark = self.marks.get(path)
+        if mark is None or mark.value is None:
+            return None
+        text = self.text[mark.value : mark.value_end]
+        return None if "\n" in text else text
+
+
+def unfinished(text: str) -> int:
+    """Where the first statement begins that the text ends in the middle of; its end if there is none."""
+    marks: dict[Path, Mark] = {}
+    blocks = [Block(())]
+    with suppress(ValueError, IndexError):
+        _Scanner(text, marks, blocks).document()
+        return len(text.rstrip())
+    ends = [block.end for block in blocks]
+    ends += [end for block in blocks for path in block.pairs if (end := marks[path].value_end) is not None]
+    match = SPACE.match(text, max(ends))
+    return max(ends) if match is None else match.end()
 
 
 class _Scanner:
@@ -159,7 +181,7 @@ class _Scanner:
         elif first == "{":
             self._inline_table(path)
         elif first in "\"'":
-            self._skip(_STRING)
+            self._skip(STRING)
         else:
             self._skip(_ATOM)
 

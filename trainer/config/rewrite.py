@@ -14,16 +14,18 @@ from typing import Any
 from trainer.config.check import type_problems
 from trainer.config.derive import derive
 from trainer.config.draft import Draft, EditError
-from trainer.config.edit import BOM, MISSING, UNSET, Raw, edit, lookup, same
-from trainer.config.errors import Place, Problem, shown
+from trainer.config.edit import BOM, MISSING, UNSET, Raw, edit, lookup
+from trainer.config.errors import HIDDEN, Place, Problem, shown
 from trainer.config.facts import Facts
-from trainer.config.keys import all_keys, all_sections
+from trainer.config.keys import all_keys
 from trainer.config.load import load_text
-from trainer.config.migrate import Entry, by_given_key, migrate, move_of, no_effect
+from trainer.config.migrate import Entry, agree, by_given_key, migrate, move_of, no_effect
 from trainer.config.migrations import Move, respelled, tidy
-from trainer.config.positions import Block, Path, Positions
+from trainer.config.positions import Path, Positions
+from trainer.config.relocate import relocate
+from trainer.config.secrets import is_secret
 from trainer.config.sources import Given, flatten, from_file
-from trainer.config.toml_values import format_key, split_key
+from trainer.config.toml_values import same, split_key
 
 # Given values that the loader reads differently. They say what they mean once they are written out.
 _WRITTEN_OUT = ("algorithm.variety", "training.rewards.step_rewards_beta")
@@ -64,7 +66,7 @@ def rewrite(text: str, name: str) -> Rewritten:
     if not plan.moved:
         return Rewritten(text, [], plan.left)
     try:
-        _relocate(draft, plan)
+        relocate(draft, plan.targets, plan.drops)
         new = edit(draft.text, plan.final)
         _check(new, name, plan.entries, plan.problems)
     except EditError as error:
@@ -127,6 +129,10 @@ class _Old:
     def weak(self) -> bool:
         return self.move.conflict == "unset_only"
 
+    @property
+    def shown(self) -> str:
+        return _shown(self.given.key, self.given.value)
+
 
 def _plan(draft: Draft, name: str) -> _Plan:
     given = _given(draft.text, draft.data, name)
@@ -148,7 +154,8 @@ def _plan(draft: Draft, name: str) -> _Plan:
         elif old.values:
             _plan_move(plan, old, draft)
             said = dict(old.values) | said
-    plan.left += [item for item in problems if item.code == "migration_conflict" and item.key in literal.keys() - left]
+    refused = [item for item in problems if item.code in ("migration_conflict", "type")]
+    plan.left += [item for item in refused if item.key in literal.keys() - left]
     for old in olds:
         if not old.values and old.move.values(old.given.value, plan.entries | left):
             plan.drops.add(old.path)  # without the keys that moved it would have an effect
@@ -163,7 +170,7 @@ def _olds(data: dict[str, Any], given: list[Given]) -> list[_Old]:
     context = by_given_key(given)
     for (path, _, _), item in zip(flatten(data), given, strict=True):
         move = None if no_effect(item.key) else move_of(item.key)
-        if move is not None:
+        if move is not None and move.takes(item.value):
             olds.append(_Old(path, item, move, move.values(item.value, context)))
     return olds
 
@@ -174,7 +181,9 @@ def _disputed(olds: list[_Old], literal: Mapping[str, Any], problems: list[Probl
     strong = [old for old in olds if not old.weak]
     keys = {key for old in strong if old.given.key in in_conflict for key in old.values}
     said = {key: [old.values[key] for old in strong if key in old.values and key not in old.move.fills] for key in keys}
-    disputed = {key for key, values in said.items() if any(value != literal.get(key, values[0]) for value in values)}
+    disputed = {
+        key for key, values in said.items() if not all(agree(value, literal.get(key, values[0])) for value in values)
+    }
     return disputed | (in_conflict & all_keys().keys())
 
 
@@ -183,19 +192,23 @@ def _dispute(old: _Old, problems: list[Problem]) -> Problem:
         if problem.code == "migration_conflict" and problem.key == old.given.key:
             return problem
     why = f"not moved: another spelling of {old.move.new} differs from it"
-    place, value = old.given.place, shown(old.given.value)
+    place, value = old.given.place, old.shown
     return Problem(place, old.given.key, why, value, fix="delete one of the two", code="migration_conflict")
+
+
+def _shown(key: str, value: Any) -> str:
+    return HIDDEN if is_secret(key, value) else shown(value)
 
 
 def _half_a_machine(old: _Old) -> Problem:
     why = "not moved: [compute] would need gpu_count, too, and this file does not give it"
     fix = 'gpu_type = "H100:8", with your number of GPUs behind the colon'
-    return Problem(old.given.place, old.given.key, why, shown(old.given.value), fix=fix, code="missing")
+    return Problem(old.given.place, old.given.key, why, old.shown, fix=fix, code="missing")
 
 
 def _dropped(old: _Old, because: str) -> Problem:
     why = f"deleted, since it had no effect: {because}"
-    return Problem(old.given.place, old.given.key, why, shown(old.given.value), level="note", code="dropped")
+    return Problem(old.given.place, old.given.key, why, old.shown, level="note", code="dropped")
 
 
 def _plan_move(plan: _Plan, old: _Old, draft: Draft) -> None:
@@ -212,7 +225,7 @@ def _plan_move(plan: _Plan, old: _Old, draft: Draft) -> None:
         plan.drops.add(old.path)
         if not any(_agrees(new, plan.entries.get(key)) for key, new in old.values.items()):
             key = old.move.new if old.move.new in plan.entries else next(iter(old.values))
-            plan.left.append(_dropped(old, f"{key} = {shown(plan.entries.get(key))} wins"))
+            plan.left.append(_dropped(old, f"{key} = {_shown(key, plan.entries.get(key))} wins"))
     plan.moved.append((old.given.key, " and ".join(old.values)))
 
 
@@ -229,7 +242,7 @@ def _agrees(value: Any, now: Any) -> bool:
     """Whether a value is what is there now, or part of it."""
     if isinstance(value, dict) and isinstance(now, dict):
         return all(name in now and _agrees(item, now[name]) for name, item in value.items())
-    return bool(value == now)
+    return agree(value, now)
 
 
 def _plan_values(plan: _Plan, literal: Mapping[str, Any], said: Mapping[str, Any]) -> None:
@@ -239,11 +252,14 @@ def _plan_values(plan: _Plan, literal: Mapping[str, Any], said: Mapping[str, Any
         if now is None:
             continue
         changed = {new: plan.entries.get(new, UNSET) for new in (key, *now)}
-        changed = {new: value for new, value in changed.items() if value is UNSET or value != literal.get(new, UNSET)}
+        changed = {
+            new: value for new, value in changed.items() if value is UNSET or not same(value, literal.get(new, UNSET))
+        }
         plan.final |= changed
         if key in literal:
             kept = [new for new in changed if changed[new] is not UNSET]
-            plan.moved.append((f"{key} = {shown(value)}", ", ".join(f"{new} = {shown(changed[new])}" for new in kept)))
+            now_said = ", ".join(f"{new} = {_shown(new, changed[new])}" for new in kept)
+            plan.moved.append((f"{key} = {_shown(key, value)}", now_said))
             if key not in now and kept:  # another key says it now, in the same line
                 plan.targets[split_key(key)] = split_key(kept[0])
 
@@ -258,145 +274,3 @@ def _plan_readings(plan: _Plan, entries: Mapping[str, Entry], name: str) -> None
             was, now = entries[key].value, facts.derived[key]
             plan.final[key] = plan.entries[key] = now
             plan.moved.append((f"{key} = {shown(was)}", f"{key} = {shown(now)}"))
-
-
-# --- where the lines go
-
-
-def _relocate(draft: Draft, plan: _Plan) -> None:
-    for old, new in plan.targets.items():
-        _rename_tables(draft, old, new)
-    for path in [block.path for block in draft.blocks]:
-        block = next((block for block in draft.blocks if block.path == path), None)
-        if block is not None:
-            _move_pairs(draft, plan, block)
-    for old in (*plan.targets, *plan.drops):
-        if lookup(draft.data, old) is not MISSING:
-            _move_from_inline(draft, old, plan.targets.get(old))
-
-
-def _rename_tables(draft: Draft, old: Path, new: Path) -> None:
-    """An old key that is a table, or list of tables, with headers."""
-    edits = []
-    for block in draft.blocks:
-        if block.path[: len(old)] == old:
-            edits.append((*block.names, _dotted((*new, *block.path[len(old) :]))))
-    if edits and not _is_closed(draft, new):
-        draft.splice(*edits)
-
-
-def _move_pairs(draft: Draft, plan: _Plan, block: Block) -> None:
-    new_paths = {pair: _new_path(plan, pair) for pair in block.pairs}
-    going = {pair: new for pair, new in new_paths.items() if new is not None}
-    dropped = [pair for pair in block.pairs if _within(pair, plan.drops) is not None]
-    if not going and not dropped:
-        return
-    path = block.path
-    is_old = bool(path) and _dotted(path) not in all_sections() and all(isinstance(part, str) for part in path)
-    if is_old and len(going) + len(dropped) == len(block.pairs) and (new := _new_home(draft, path, going)) is not None:
-        for pair in dropped:
-            draft.remove(pair)
-        _rename_section(draft, path, new, going)
-        rest = {(*new, *pair[len(path) :]): target for pair, target in going.items() if target[: len(new)] != new}
-        _move_lines(draft, rest)
-        return
-    for pair in dropped:
-        draft.remove(pair)
-    for pair in [pair for pair, target in going.items() if target[:-1] == path]:
-        draft.rename(pair, str(going.pop(pair)[-1]))
-    _move_lines(draft, going)
-    if is_old:
-        _remove_if_empty(draft, path)
-
-
-def _within(path: Path, olds: Any) -> Path | None:
-    """The old key that a path is, or is part of."""
-    return next((path[:count] for count in range(len(path), 0, -1) if path[:count] in olds), None)
-
-
-def _new_path(plan: _Plan, pair: Path) -> Path | None:
-    old = _within(pair, plan.targets)
-    return None if old is None else (*plan.targets[old], *pair[len(old) :])
-
-
-def _new_home(draft: Draft, path: Path, going: Mapping[Path, Path]) -> Path | None:
-    """A section, not there yet, that takes a key of this one, so that the header can be renamed."""
-    for pair, target in going.items():
-        new = target[:-1]
-        if len(pair) == len(path) + 1 and new and lookup(draft.data, new) is MISSING and not _is_closed(draft, new):
-            return new
-    return None
-
-
-def _is_closed(draft: Draft, path: Path) -> bool:
-    """Whether a header for this path would reach into an inline table, a dotted key or a value."""
-    for count in range(1, len(path) + 1):
-        table = path[:count]
-        if draft.has_value(table):
-            return True
-        if any(pair[:count] == table and len(block.path) < count for pair, block in draft.pairs.items()):
-            return True
-    return False
-
-
-def _rename_section(draft: Draft, path: Path, new: Path, going: Mapping[Path, Path]) -> None:
-    block = next(block for block in draft.blocks if block.path == path)
-    edits = [(*block.names, _dotted(new))]
-    for pair, target in going.items():
-        if target[: len(new)] == new:
-            edits.append((draft.marks[pair].key, draft.key_end(pair), _dotted(target[len(new) :])))
-    draft.splice(*edits)
-
-
-def _move_lines(draft: Draft, going: Mapping[Path, Path]) -> None:
-    """Pairs of one section, each with the comment on its line and those directly above it."""
-    cuts: list[tuple[int, int, str]] = []
-    lines = []
-    for pair, target in going.items():
-        start, end = draft.pair_lines(pair)
-        above = draft.above(start)
-        if above == 0:  # what stands at the top of a file is about the file
-            above = start
-        comments = draft.text[above:start]
-        tail = draft.text[draft.marks[pair].value_end : end].rstrip()
-        if draft.is_blank_before(above):  # one of the blank lines around goes along, or else goes
-            if comments:
-                comments, above = draft.newline + comments, draft.line_start(above - 1)
-            elif draft.is_blank_at(end):
-                end = draft.line_end(end)
-        cuts.append((max(above, cuts[-1][1] if cuts else 0), end, ""))
-        lines.append((target, draft.value_text(pair), comments, tail))
-    if cuts:
-        draft.splice(*cuts)
-    for target, value, comments, tail in lines:
-        draft.add(target, value, comments, tail)
-
-
-def _remove_if_empty(draft: Draft, path: Path) -> None:
-    """An old header below which nothing is left; a comment on its line stays, one of two blank lines goes."""
-    block = next(block for block in draft.blocks if block.path == path)
-    if block.pairs:
-        return
-    start, end = draft.line_start(block.start), draft.line_end(block.end)
-    comment = draft.text[block.end : end].strip()
-    if not comment and draft.is_blank_at(end) and (start == 0 or draft.is_blank_before(start)):
-        end = draft.line_end(end)
-    draft.splice((start, end, comment + draft.newline if comment else ""))
-
-
-def _move_from_inline(draft: Draft, old: Path, target: Path | None) -> None:
-    """An old key in an inline table; the comment on a line that goes stays."""
-    text = draft.value_text(old) if draft.has_value(old) else None
-    draft.remove(old)
-    if target is not None and text is not None:
-        draft.add(target, text)
-    holder = next((old[:count] for count in range(len(old) - 1, 0, -1) if old[:count] in draft.pairs), None)
-    if holder is None or lookup(draft.data, holder) != {} or _dotted(holder) in {*all_sections(), *all_keys()}:
-        return
-    start, end = draft.pair_lines(holder)
-    comment = draft.text[draft.marks[holder].value_end : end].strip()
-    draft.splice((start, end, draft.indent(start) + comment + draft.newline if comment else ""))
-
-
-def _dotted(path: Path) -> str:
-    return ".".join(format_key(part) for part in path if isinstance(part, str))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import secrets
 import stat
@@ -43,7 +44,7 @@ def save(path: Path, text: str, *, was: str | None, backup: Path | None = None) 
         path: the file; of a symbolic link, its target is written. An existing file's mode is kept.
         text: the new content, to the byte (UTF-8; CRLF and a BOM stay as they are in it).
         was: the content that the change was made from (`read`); None: there must be no file.
-        backup: where `was` goes first, over what is there.
+        backup: where `was` goes first (`free_backup`); a link of that name is replaced, not followed.
 
     Raises:
         SaveError: the file's content is not `was`, or it cannot be written. The file is as it was.
@@ -58,7 +59,7 @@ def save(path: Path, text: str, *, was: str | None, backup: Path | None = None) 
         if mode is not None and not os.access(target, os.W_OK):
             raise SaveError(f"{path} was not saved: it is write-protected; change its rights, or save to another place")
         if backup is not None and was is not None:
-            _write(Path(os.path.realpath(backup)), was.encode(), mode)
+            _write(backup, was.encode(), mode)
         _write(target, content, mode, lambda: _check_unchanged(path, target, was))
     except SaveError:
         raise
@@ -66,6 +67,19 @@ def save(path: Path, text: str, *, was: str | None, backup: Path | None = None) 
         number = error.errno if isinstance(error, OSError) else None
         reason = _REASONS.get(number or 0) or str(getattr(error, "strerror", None) or error)
         raise SaveError(number, f"{path} was not saved: {reason}") from None
+
+
+def free_backup(path: Path, was: str) -> Path:
+    """The first of PATH.bak, PATH.bak.1, ... at which nothing stands, or a file that holds `was` already."""
+    names = (f"{path.name}.bak" + (f".{number}" if number else "") for number in itertools.count())
+    return next(new for new in map(path.with_name, names) if not os.path.lexists(new) or _holds(new, was))
+
+
+def _holds(path: Path, content: str) -> bool:
+    try:
+        return not path.is_symlink() and path.is_file() and path.read_bytes() == content.encode()
+    except OSError:
+        return False
 
 
 def _check_unchanged(path: Path, target: Path, was: str | None) -> int | None:

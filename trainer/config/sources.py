@@ -1,14 +1,18 @@
 """Where values come from: file, environment, `overrides=`, `--set`. Each becomes a list of `Given`."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any, Literal
 
-from trainer.config.errors import Place, Problem
+from trainer.config.errors import Place, Problem, cut
 from trainer.config.keys import OPEN_SECTIONS, all_keys
 from trainer.config.migrations import MOVES, NO_EFFECT, SECTION_MOVES
 from trainer.config.positions import Positions
-from trainer.config.toml_values import format_key, parse_value, split_key
+from trainer.config.secrets import is_secret, masked, may_hold_secret
+from trainer.config.toml_values import format_key, format_value, parse_value, split_key
 
 Source = Literal["file", "env", "override", "set"]
 ENV_PREFIX = "RLTUI__"
@@ -22,23 +26,28 @@ _OPEN = frozenset([*OPEN_SECTIONS, *(key[:-2] for key in NO_EFFECT if key.endswi
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One value as it was given. `place` points at the value, `key_place` at the name."""
+    """One value as it was given. `place` points at the value, `key_place` at the name.
+
+    `text`: how it is spelt in the file, if that is one line.
+    """
 
     key: str
     value: Any
     source: Source
     place: Place
     key_place: Place
+    text: str | None = None
 
 
 def from_file(data: Mapping[str, Any], positions: Positions, name: str) -> list[Given]:
     def place(found: tuple[int, int] | None) -> Place:
         return Place(name) if found is None else Place(name, *found)
 
-    return [
-        Given(key, value, "file", place(positions.of_value(path)), place(positions.of_key(path)))
-        for path, key, value in flatten(data)
-    ]
+    given = []
+    for path, key, value in flatten(data):
+        at, name_at = place(positions.of_value(path)), place(positions.of_key(path))
+        given.append(Given(key, value, "file", at, name_at, positions.text_of(path)))
+    return given
 
 
 def from_json(data: Mapping[str, Any], name: str) -> list[Given]:
@@ -52,22 +61,39 @@ def from_json(data: Mapping[str, Any], name: str) -> list[Given]:
     return given
 
 
-def from_environment(environ: Mapping[str, str]) -> tuple[list[Given], list[Problem]]:
-    """`TASK_APP_URL` and `RLTUI__SECTION__KEY`; the second is the more exact of two that say the same."""
+def from_environment(
+    environ: Mapping[str, str], files: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[Given], list[Problem]]:
+    """`TASK_APP_URL` and `RLTUI__SECTION__KEY`; the second is the more exact of two that say the same.
+
+    Args:
+        environ: all variables.
+        files: of those that a file of variables gave, its path by the variable's name.
+    """
+
+    def place_of(name: str) -> Place:
+        return Place(f"env {name} of {files[name]}" if name in files else f"env {name}")
+
     given: dict[str, Given] = {}
     problems = []
     if url := environ.get("TASK_APP_URL", "").strip():
-        place = Place("env TASK_APP_URL")
+        place = place_of("TASK_APP_URL")
         given["services.task_url"] = Given("services.task_url", url, "env", place, place)
     for name in sorted(environ):
         if not name.startswith(ENV_PREFIX):
             continue
-        place = Place(f"env {name}")
+        place = place_of(name)
         key = ".".join(part.lower() for part in name.removeprefix(ENV_PREFIX).split("__"))
+        if key in LOADER_KEYS:
+            why, fix = "no effect: it is not read from the environment", f"give it in the file, or by --set {key}=PATH"
+            problems.append(Problem(place, key, why, fix=fix, level="warning", code="no_effect"))
+            continue
         try:
             values = list(flatten(_nest(split_key(key), parse_value(environ[name]))))
         except ValueError as error:
-            problems.append(Problem(place, key, str(error), fix="write the value as TOML does", code="syntax"))
+            example = _example(key)
+            fix = f"unset {name}" if example is None else f"{name}={example}"
+            problems.append(_broken(place, key, environ[name], str(error), fix))
             continue
         for _, inner, item in values:
             _add(given, Given(inner, item, "env", place, place))
@@ -80,9 +106,9 @@ def from_overrides(overrides: Mapping[str, Any]) -> list[Given]:
 
     def add(key: str, value: Any, name: str) -> None:
         place = Place(f"override {name}")
-        _add(given, Given(key, value, "override", place, place))
+        _add(given, Given(key, _plain(value), "override", place, place))
 
-    for name, value in overrides.items():
+    for name, value in ((str(name), value) for name, value in overrides.items()):
         if name == "backend":  # the address of the job API, no part of the config
             continue
         if name == "task_url":
@@ -95,6 +121,15 @@ def from_overrides(overrides: Mapping[str, Any]) -> list[Given]:
             for _, key, item in flatten(_nest(_parts(name), value)):
                 add(key, item, key)
     return list(given.values())
+
+
+def _plain(value: Any) -> Any:
+    """Python's own kinds of lists and paths as the config has them."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def from_sets(sets: Sequence[str]) -> tuple[list[Given], list[Problem]]:
@@ -110,9 +145,27 @@ def from_sets(sets: Sequence[str]) -> tuple[list[Given], list[Problem]]:
             for _, inner, item in flatten(_nest(split_key(name.strip()), parse_value(value))):
                 _add(given, Given(inner, item, "set", place, place))
         except ValueError as error:
-            fix = "--set training.group_size=4"
-            problems.append(Problem(place, "", str(error), allowed="KEY=VALUE", fix=fix, code="syntax"))
+            key = name.strip()
+            example = _example(key)
+            fix = "--set training.group_size=4" if example is None else f"--set {key}={example}"
+            problems.append(_broken(place, key, value, str(error), fix))
     return list(given.values()), problems
+
+
+def _broken(place: Place, key: str, text: str, why: str, fix: str) -> Problem:
+    """An assignment that cannot be read. Its text is told, unless it may be a secret."""
+    secret = is_secret(key, text.strip("\"'[{ ")) or may_hold_secret(f"{key}={text}")
+    value = None if secret or not text else cut(text.strip())
+    return Problem(place, masked(key), why, value, allowed="KEY=VALUE", fix=fix, code="syntax")
+
+
+def _example(key: str) -> str | None:
+    """A value of `key` as a shell wants it."""
+    known = all_keys().get(key)
+    value = None if known is None else known.meta.get("example", known.default)
+    if value is None:
+        return None
+    return shlex.quote(value if isinstance(value, str) else format_value(value))
 
 
 def deep_merge(low: Any, high: Any) -> Any:
@@ -153,7 +206,7 @@ def _flatten(data: Mapping[str, Any], prefix: tuple[str, ...]) -> Iterator[tuple
 
 def _holds_old(key: str, value: Any) -> bool:
     """`rubric.event` is a boolean in some files and a table of old keys in others."""
-    return isinstance(value, Mapping) and any(f"{key}.{name}" in _OLD_LEAVES for name in value)
+    return isinstance(value, Mapping) and any(old.startswith(f"{key}.") for old in _OLD_LEAVES)
 
 
 def _nest(path: tuple[str, ...], value: Any) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 TOO_MANY_DIGITS = "a number with too many digits"
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _BARE_DOTTED = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+_EXPONENT_ZEROS = re.compile(r"(?<=e)([+-])0+(?=\d)")  # Python writes 5e-05
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
 
 
@@ -30,7 +31,11 @@ def format_value(value: Any) -> str:
         return value.isoformat()
     if isinstance(value, int) and value.bit_length() > 10_000:  # Python refuses to write it in decimal
         return hex(value)
-    return "none" if value is None else str(value)
+    if isinstance(value, float):
+        return _EXPONENT_ZEROS.sub(r"\1", repr(value))
+    if value is None or isinstance(value, int):
+        return "none" if value is None else str(value)
+    return f"<{type(value).__name__}>"
 
 
 def format_key(name: str) -> str:
@@ -77,6 +82,22 @@ def split_key(text: str) -> tuple[str, ...]:
         name, node = next(iter(node.items()))
         parts.append(name)
     return tuple(parts)
+
+
+def join_key(parts: Iterable[str]) -> str:
+    """The inverse of `split_key`."""
+    return ".".join(map(format_key, parts))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal in value and in type, all the way down; NaN equals NaN, 0.0 is not -0.0."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(value, b[name]) for name, value in a.items())
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return repr(a) == repr(b)
 
 
 def _escape(char: str) -> str:

@@ -1,134 +1,128 @@
-"""Keys that nobody knows, and the keys that may have been meant."""
+"""Keys that nobody knows: what is said of them."""
 
-from collections.abc import Iterable
-from difflib import SequenceMatcher
-from functools import cache
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
-from trainer.config.keys import all_keys, all_sections
-from trainer.config.migrations import MOVES, NO_EFFECT, SECTION_MOVES
-from trainer.config.sources import LOADER_KEYS
+from trainer.config.engine_options import why_refused
+from trainer.config.errors import Level, Problem
+from trainer.config.keys import OPEN_SECTIONS, all_keys, all_sections
+from trainer.config.migrate import Entry, move_of
+from trainer.config.pending import refusal
+from trainer.config.suggest import (
+    known_sections,
+    nearest_key,
+    nearest_keys,
+    nearest_section,
+    of_that_name,
+    top_sections,
+)
+from trainer.config.toml_values import join_key, split_key
 
-MOST = 3  # suggestions for one key
-LONG = 5  # letters from which a name may be looked for in other sections although it is misspelt
+MOST_LOOKED_UP = 50  # unknown keys and sections for which one that was meant is looked for; it takes milliseconds
 
 
-def nearest_keys(key: str) -> tuple[str, ...]:
-    """The known keys that were probably meant, all equally near, the likeliest first.
+@dataclass
+class Unknown:
+    """What was found.
 
-    In this order: a like name in its section, the initials of one there, the very name in another section, a part
-    of a name in its section, a like name in a like section, a like name in another section.
+    Attributes:
+        keys: the unknown keys.
+        meant: the known keys that were probably meant by them.
     """
-    section, _, name = key.rpartition(".")
-    here = _by_section().get(section, ())
-    return (
-        _closest(name, here)
-        or _initials(name, here)
-        or _same_name(name, section)
-        or _part(name, here)
-        or _closest(name, _in_like_sections(section))
-        or (_closest(name, _known()) if len(name) >= LONG else ())
-    )[:MOST]
+
+    problems: list[Problem] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    meant: set[str] = field(default_factory=set)
 
 
-def nearest_key(key: str) -> str | None:
-    return next(iter(nearest_keys(key)), None)
+def find_unknown(entries: Mapping[str, Entry], *, allow: bool) -> Unknown:
+    """A misspelt section is one problem, however many keys it holds. `allow`: they are warnings."""
+    found = Unknown()
+    level: Level = "warning" if allow else "error"
+    strangers: dict[str, list[Entry]] = {}  # by the section that nobody knows; "": by themselves
+    for key, entry in entries.items():
+        *tables, _ = parts = split_key(key)
+        if key in all_keys() or key in all_sections():
+            continue
+        if join_key(tables) in OPEN_SECTIONS:
+            found.problems += _engine_option(entry)
+            continue
+        found.keys.add(key)
+        strangers.setdefault(_misspelt_section(parts), []).append(entry)
+    looked_up = 0
+    for section, members in strangers.items():
+        names = {entry.key: entry.key.removeprefix(f"{section}.") for entry in members}
+        looked_up += 1
+        near = _nearest_table(section, names.values()) if section and looked_up <= MOST_LOOKED_UP else None
+        if near is None:
+            for entry in members:
+                looked_up += 1
+                keys = nearest_keys(entry.key) if looked_up <= MOST_LOOKED_UP else ()
+                found.problems.append(_unknown_key(entry, keys, entries, found, level))
+            continue
+        found.meant |= {_now(f"{near}.{name}") for name in names.values()}
+        first = members[0]
+        meant = f"[{near}]" if first.place.line is not None else f"{near}.{names[first.key]}"
+        why, fix = f"unknown section; did you mean `{meant}`?", meant
+        found.problems.append(Problem(first.key_place, section, why, fix=fix, level=level, code="unknown_key"))
+    return found
 
 
-def nearest_section(section: str) -> str | None:
-    """The known section closest to a misspelt one."""
-    olds = {move.old.rpartition(".")[0] for move in MOVES if "." in move.old}
-    names = dict.fromkeys([*all_sections(), *sorted(olds), *SECTION_MOVES])
-    near = [(distance(section, name), name) for name in names if _is_near(section, name)]
-    return min(near, key=lambda item: item[0])[1] if near else None
+def _engine_option(entry: Entry) -> list[Problem]:
+    """A name that is not ours, where such names are passed on."""
+    near = nearest_key(entry.key) if entry.key.startswith("vllm.") else None
+    if near is None or not near.startswith("vllm."):
+        name = entry.key.removeprefix("vllm.")
+        near = of_that_name(name) if entry.key.startswith("vllm.") and why_refused(name) is None else None
+    if near is None:
+        return []
+    why = f"no key of ours: passed to the engine as it is. Did you mean `{near}`?"
+    fix = f"{near}, or leave it"
+    return [Problem(entry.key_place, entry.key, why, entry.shown, fix=fix, level="warning", code="engine_option")]
 
 
-@cache
-def top_sections() -> frozenset[str]:
-    """First parts of all known keys, old ones included."""
-    names = [*_known(), *NO_EFFECT, *SECTION_MOVES]
-    return frozenset(name.partition(".")[0] for name in names)
+def _misspelt_section(parts: tuple[str, ...]) -> str:
+    """The first of its tables that nobody knows; "" where all are known, or where only the letters are others."""
+    if join_key(parts).lower() in all_keys():
+        return ""
+    if len(parts) > 1 and join_key(parts[:1]) not in top_sections():
+        return join_key(parts[:1])
+    section = join_key(parts[:-1])
+    return section if len(parts) > 2 and section not in known_sections() else ""
 
 
-def distance(a: str, b: str) -> int:
-    """Edit distance; two neighbours swapped count once (optimal string alignment)."""
-    before: list[int] = []
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        current = [i]
-        for j, y in enumerate(b, 1):
-            cost = min(row[j] + 1, current[j - 1] + 1, row[j - 1] + (x != y))
-            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
-                cost = min(cost, before[j - 2] + 1)
-            current.append(cost)
-        before, row = row, current
-    return row[-1]
+def _nearest_table(section: str, names: Collection[str]) -> str | None:
+    near = nearest_section(section, names)
+    return near or next((key for key in nearest_keys(section) if key in all_keys() and all_keys()[key].is_table), None)
 
 
-@cache
-def _known() -> tuple[str, ...]:
-    canonical = [key for key in all_keys() if key != "tags"]
-    return (*canonical, *(move.old for move in MOVES), *LOADER_KEYS)
+def _unknown_key(
+    entry: Entry, near: tuple[str, ...], entries: Mapping[str, Entry], found: Unknown, level: Level
+) -> Problem:
+    why, fix = "unknown key", "delete this line        or   --allow-unknown"
+    if near:
+        first = _now(near[0])
+        found.meant.add(first)
+        other = entries.get(first)
+        set_already = other if other is not None and _source(other) == _source(entry) else None
+        why += f"; did you mean {' or '.join(_as_meant(key, entry) for key in near)}"
+        why += "?" if set_already is None else f", which {set_already.place} sets already?"
+        fix = first if set_already is None else fix
+    return Problem(entry.key_place, entry.key, why, entry.shown, fix=fix, level=level, code="unknown_key")
 
 
-@cache
-def _by_section() -> dict[str, tuple[str, ...]]:
-    sections: dict[str, tuple[str, ...]] = {}
-    for key in _known():
-        section = key.rpartition(".")[0]
-        sections[section] = (*sections.get(section, ()), key)
-    return sections
+def _source(entry: Entry) -> str:
+    return entry.place.file.partition("#")[0]  # what follows is a JSON pointer
 
 
-def _in_like_sections(section: str) -> list[str]:
-    return [key for other, keys in _by_section().items() if _is_near(section, other) for key in keys]
+def _now(key: str) -> str:
+    move = move_of(key)
+    return key if move is None else move.new
 
 
-def _is_near(text: str, other: str) -> bool:
-    """Within a third of the letters of `other`, at least one."""
-    limit = max(1, len(other) // 3)
-    return abs(len(other) - len(text)) <= limit and distance(text, other) <= limit
-
-
-def _closest(name: str, candidates: Iterable[str]) -> tuple[str, ...]:
-    """Candidates whose last part is nearest to `name`; a canonical key is preferred to an old one."""
-    ranked = []
-    for candidate in candidates:
-        other = candidate.rpartition(".")[2]
-        if _is_near(name, other):
-            ranked.append(((distance(name, other), candidate not in all_keys()), candidate))
-    best = min((rank for rank, _ in ranked), default=None)
-    return tuple(
-        sorted((key for rank, key in ranked if rank == best), key=lambda key: -_likeness(name, key.rpartition(".")[2]))
-    )
-
-
-def _initials(name: str, candidates: Iterable[str]) -> tuple[str, ...]:
-    """`lr` for learning_rate, if only one key can be meant."""
-    return _only(key for key in candidates if name == "".join(part[:1] for part in _words(key)) and "_" in key)
-
-
-def _part(name: str, candidates: Iterable[str]) -> tuple[str, ...]:
-    """`epochs` for num_epochs, if only one key can be meant."""
-    return _only(key for key in candidates if set(name.split("_")) < set(_words(key)))
-
-
-def _words(key: str) -> list[str]:
-    return key.rpartition(".")[2].split("_")
-
-
-def _only(candidates: Iterable[str]) -> tuple[str, ...]:
-    found = tuple(candidates)
-    canonical = tuple(key for key in found if key in all_keys()) or found
-    return canonical if len(canonical) == 1 else ()
-
-
-def _same_name(name: str, section: str) -> tuple[str, ...]:
-    """`name` in other sections, the likest section first; [smoke] repeats names of others and does not count then."""
-    same = [known for known in _known() if known.rpartition(".")[2] == name]
-    canonical = [known for known in same if known in all_keys()] or same
-    wanted = [key for key in canonical if not key.startswith("smoke.")] or canonical
-    return tuple(sorted(wanted, key=lambda key: -_likeness(section, key)))
-
-
-def _likeness(text: str, other: str) -> float:
-    return SequenceMatcher(None, text, other).ratio()
+def _as_meant(key: str, entry: Entry) -> str:
+    now = _now(key)
+    notes = [] if now == key else [f"now `{now}`"]
+    if (reason := refusal(now, entry.value)) is not None:
+        notes.append(f"not built yet: {reason}")
+    return f"`{key}`" + (f" ({'; '.join(notes)})" if notes else "")

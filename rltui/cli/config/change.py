@@ -9,6 +9,7 @@ from typing import Any
 from rltui.cli.config.spellings import Document, Written
 from rltui.cli.keynames import normal
 from rltui.cli.output import CliError
+from rltui.text import clean
 from trainer.config import ConfigError, Problem, load_text
 from trainer.config.draft import EditError
 from trainer.config.edit import UNSET, Raw, edit
@@ -33,12 +34,15 @@ class Target:
     was: Written | None
 
 
-def typed(text: str) -> Any:
-    """A value from the command line as what `edit` takes: TOML as it was typed, a bare word as a string."""
+def typed(key: str, text: str) -> Any:
+    """A value from the command line as what `edit` takes: TOML as it was typed, a bare word as a string.
+
+    CliError, without the value: it may be a secret.
+    """
     try:
         value = parse_value(text)
     except ValueError as error:
-        raise CliError(f"{text!a}: {error}") from None
+        raise CliError(f"the value of {clean(key)}: {error}") from None
     is_toml = not isinstance(value, str) or text.strip()[:1] in ("'", '"')
     return Raw(text.strip()) if is_toml else value
 
@@ -77,7 +81,11 @@ def edited(text: str, targets: Sequence[Target]) -> str:
     try:
         return edit(text, {item.key: item.new for item in targets})
     except EditError as error:
-        raise CliError(f"{error}; nothing was written") from error
+        why = str(error)
+        for item in targets:
+            if isinstance(item.new, Raw):  # it may be a secret
+                why = why.replace(f" = {item.new.text}", "")
+        raise CliError(f"{why}; nothing was written") from error
 
 
 @dataclass(frozen=True)

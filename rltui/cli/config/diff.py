@@ -6,13 +6,14 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rltui.cli.config.values import Leaf, leaves, origin_text
-from rltui.cli.configs import add_examples, columns, open_config, printable, refusal, run_folder
+from rltui.cli.configs import add_examples, columns, counted, open_config, printable, refusal, run_folder
 from rltui.cli.output import FINDINGS, OK, CliError, Json, add_data_options, emit, say, words
-from rltui.text import fit
+from rltui.text import ELLIPSIS, fit, width
 from trainer.config import ConfigError
-from trainer.config.toml_values import format_value
+from trainer.config.toml_values import format_key, format_value, same
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     except ConfigError as error:
         raise refusal(error, "nothing was compared") from error
     differences = [
-        (key, a.get(key), b.get(key)) for key in dict.fromkeys([*a, *b]) if _value(a.get(key)) != _value(b.get(key))
+        difference for key in dict.fromkeys([*a, *b]) for difference in _differences(key, a.get(key), b.get(key))
     ]
     rows = [{"key": key, "a": _data(left), "b": _data(right)} for key, left, right in differences]
     emit({"a": args.a, "b": args.b, "same": not rows, "differences": rows}, as_json=args.json, out=args.out)
@@ -44,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
             for line in _lines(key, left, right):
                 say(printable(line), sys.stdout)
     count = len(differences)
-    said = "no key differs" if not count else f"{count} key{'s differ' if count != 1 else ' differs'}"
-    say(printable(f"{said}: - {args.a}, + {args.b}"), sys.stderr if count else words(args))
+    verdict = f"{counted(count, 'key')} differ{'s' * (count == 1)}" if count else "no key differs"
+    say(printable(f"{verdict}: - {args.a}, + {args.b}"), sys.stderr if count else words(args))
     return FINDINGS if differences else OK
 
 
@@ -62,10 +63,18 @@ def _side(name: str, *, allow_unknown: bool) -> dict[str, Leaf]:
         ) from error
 
 
-def _value(leaf: Leaf | None) -> tuple[str, object]:
-    """`true` is not 1; but 1 is 1.0, for an integer is accepted where a number is wanted."""
-    value = None if leaf is None else leaf.value
-    return ("bool" if isinstance(value, bool) else "", value)
+def _differences(key: str, a: Leaf | None, b: Leaf | None) -> Iterator[tuple[str, Leaf | None, Leaf | None]]:
+    """Where two values differ in value or in type: of tables, their keys."""
+    if a is not None and b is not None and isinstance(a.value, dict) and isinstance(b.value, dict):
+        for name in dict.fromkeys([*a.value, *b.value]):
+            inner = f"{key}.{format_key(name)}"
+            yield from _differences(inner, _part(a, inner, name), _part(b, inner, name))
+    elif not (a is None and b is None) and (a is None or b is None or not same(a.value, b.value)):
+        yield key, a, b
+
+
+def _part(table: Leaf, key: str, name: str) -> Leaf | None:
+    return replace(table, key=key, value=table.value[name]) if name in table.value else None
 
 
 def _data(leaf: Leaf | None) -> Json | None:
@@ -74,10 +83,27 @@ def _data(leaf: Leaf | None) -> Json | None:
 
 def _lines(key: str, left: Leaf | None, right: Leaf | None) -> Iterator[str]:
     yield key
-    for sign, leaf in (("-", left), ("+", right)):
+    texts = [_text(left), _text(right)]
+    ahead = next(
+        (at for at, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), min(map(len, texts))
+    )
+    for sign, leaf, text in (("-", left, texts[0]), ("+", right, texts[1])):
         if leaf is None:
             yield f"  {sign} not there"
         else:
-            value = "unset" if leaf.value is None else format_value(leaf.value)
             origin = f"({origin_text(leaf)})"
-            yield f"  {sign} {fit(value, max(columns() - len(origin) - 8, 20))}   {origin}"
+            yield f"  {sign} {_around(text, ahead, max(columns() - width(origin) - 8, 20))}   {origin}"
+
+
+def _text(leaf: Leaf | None) -> str:
+    if leaf is None:
+        return ""
+    return "unset" if leaf.value is None else format_value(leaf.value)
+
+
+def _around(text: str, place: int, cells: int) -> str:
+    """`text` in at most `cells` cells, cut such that what stands at `place` is seen."""
+    if width(text) <= cells:
+        return text
+    start = max(place - cells // 3, 0)
+    return fit((ELLIPSIS if start else "") + text[start:], cells)

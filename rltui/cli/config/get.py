@@ -37,6 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.given and args.sets:
+        raise CliError("--given prints what the file says, which no --set changes: give one of the two")
     name = chosen(args.key)
     if name.kind in ("section", "old_section"):
         raise CliError(f"{name.path} is a section: rltui config show {args.file} {name.now}")

@@ -6,11 +6,22 @@ import argparse
 import sys
 from pathlib import Path
 
-from rltui.cli.configs import STDIN, add_examples, printable, read_text, refusal, refuse_record, said
-from rltui.cli.output import FINDINGS, OK, USAGE, CliError, add_data_options, emit, say
+from rltui.cli.config.spellings import Document
+from rltui.cli.configs import (
+    STDIN,
+    add_examples,
+    counted,
+    printable,
+    read_text,
+    refusal,
+    refuse_json,
+    refuse_record,
+    said,
+)
+from rltui.cli.output import FINDINGS, OK, USAGE, CliError, add_data_options, emit, put, say
 from trainer.config import ConfigError
 from trainer.config.rewrite import Rewritten, rewrite
-from trainer.config.save import SaveError, save
+from trainer.config.save import SaveError, free_backup, save
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,16 +37,19 @@ def run(args: argparse.Namespace) -> int:
     if args.file == STDIN:
         raise CliError("a file to rewrite is wanted, not standard input")
     path = Path(args.file).expanduser()
+    refuse_json(path)
     try:
         before = read_text(path)
+        Document(before, args.file).refuse_secrets()
         new = rewrite(before, args.file)
     except ConfigError as error:
         raise refusal(error, "nothing was written") from error
     conflicts = [item for item in new.left if item.level == "error"]
     changes, writes = new.text != before, not (args.stdout or args.check or conflicts)
-    backup = path.with_name(f"{path.name}.bak")
+    backup = None
     if changes and writes:
         refuse_record(path)
+        backup = free_backup(path, before)
         try:
             save(path, new.text, was=before, backup=backup)
         except SaveError as error:
@@ -46,16 +60,15 @@ def run(args: argparse.Namespace) -> int:
         "file": args.file,
         "changes": changes,
         "written": changes and writes,
-        "backup": str(backup) if changes and writes else None,
+        "backup": str(backup) if backup else None,
         "moved": [{"old": old, "new": now} for old, now in new.moved],
         "left": [item.as_dict() for item in new.left],
     }
     emit(data | ({"text": new.text} if args.stdout else {}), as_json=args.json, out=args.out)
     if args.stdout and not args.json:
-        sys.stdout.write(new.text)
-        sys.stdout.flush()
+        put(new.text, sys.stdout)
     if conflicts:
-        say(f"{len(conflicts)} conflict(s) to settle by hand; {args.file} is as it was")
+        say(printable(f"{counted(len(conflicts), 'conflict')} to settle by hand; {args.file} is as it was"))
         return USAGE
     if changes:
         ending = f"rewritten; what it was is in {backup}" if writes else "would change"

@@ -10,11 +10,24 @@ from pathlib import Path
 
 from rltui.cli.config.change import edited, effect, target, typed
 from rltui.cli.config.spellings import Document
-from rltui.cli.configs import add_examples, columns, config_path, printable, read_text, refusal, run_folder, said
-from rltui.cli.output import OK, CliError, Json, emit, program, say, words
+from rltui.cli.configs import (
+    add_examples,
+    cannot_run,
+    config_path,
+    hanging,
+    open_config,
+    printable,
+    read_text,
+    refusal,
+    run_folder,
+    said,
+    wrapped,
+)
+from rltui.cli.output import OK, CliError, Json, emit, program, put, say, words
+from rltui.cli.task_apps import start_problems
 from rltui.samples import samples, title
-from rltui.text import clean, fit
-from trainer.config import ConfigError
+from rltui.text import clean
+from trainer.config import ConfigError, Problem, load_text
 from trainer.config.save import SaveError, save
 
 FIRST = "demo"  # the sample that is taken when none is named
@@ -43,14 +56,16 @@ def run(args: argparse.Namespace) -> int:
     name, source = _source(args)
     out = args.out or f"{name}.toml"
     try:
-        text = _changed(read_text(source), out, args.sets)
+        before = read_text(source)
+        if args.source is None and out != "-":  # the commands in its comments are for the new file
+            before = before.replace(f"sample_configs/{name}.toml", shlex.quote(out))
+        text = _changed(before, out, args.sets)
     except ConfigError as error:
         raise refusal(error, "nothing was written") from error
     if out == "-":
         emit({"file": None, "from": str(source), "text": text}, as_json=args.json)
         if not args.json:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            put(text, sys.stdout)
         return OK
     path = Path(out).expanduser()
     if path.exists() or path.is_symlink():
@@ -59,20 +74,54 @@ def run(args: argparse.Namespace) -> int:
         save(path, text, was=None)
     except SaveError as error:
         raise CliError(printable(error.strerror or str(error))) from error
-    emit({"file": str(path), "from": str(source)}, as_json=args.json)
-    say(f"wrote {path}, a copy of {source}", words(args))
-    for verb in ("validate", "train"):
+    wrong, refusals = _at_its_place(path)
+    refused = [problem.key for problem in refusals]
+    data = {"file": str(path), "from": str(source), "cannot_run": refused}
+    emit(data | {"errors": [problem.as_dict() for problem in wrong]}, as_json=args.json)
+    say(printable(f"wrote {path}, a copy of {source}"), words(args))
+    keys = ", ".join(dict.fromkeys(problem.key or problem.why for problem in wrong))
+    invalid = [f"it is not valid there: {keys}"] if wrong else []
+    for why in [*invalid, *cannot_run(refusals)]:
+        say(wrapped(printable(f"but {why}"), words(args)), words(args))
+    for verb in ("validate",) if wrong or refusals else ("validate", "train"):
         say(f"  {program()} {verb} {shlex.quote(str(path))}", words(args))
     return OK
 
 
 def _list(args: argparse.Namespace) -> int:
-    rows: list[Json] = [{"name": name, "path": str(path), "title": title(path)} for name, path in samples().items()]
+    rows: list[Json] = [
+        {
+            "name": name,
+            "path": str(path),
+            "title": title(path),
+            "cannot_run": [item.key for item in _refusals(read_text(path), path.name)],
+        }
+        for name, path in samples().items()
+    ]
     emit({"samples": rows}, as_json=args.json)
     pad = max((len(row["name"]) for row in rows), default=0) + 2
     for row in [] if args.json else rows:
-        say(fit(f"{row['name']:{pad}}{clean(row['title'])}", columns()), sys.stdout)
+        mark = f" (This version cannot run it: {', '.join(row['cannot_run'])}.)" if row["cannot_run"] else ""
+        for line in hanging(f"{clean(row['title'])}{mark}", f"{row['name']:{pad}}"):
+            say(line, sys.stdout)
     return OK
+
+
+def _at_its_place(path: Path) -> tuple[list[Problem], list[Problem]]:
+    """The new file's errors, of which a relative env_file_path may be one; and why a run of it would not start."""
+    try:
+        return [], start_problems(open_config(str(path)))
+    except ConfigError as error:
+        return error.problems, []
+
+
+def _refusals(text: str, name: str) -> list[Problem]:
+    """What this version cannot carry out of a config; nothing of one that is not valid."""
+    try:
+        loaded = load_text(text.removeprefix("\ufeff"), name)
+    except ConfigError:
+        return []
+    return [item for item in loaded.launch_problems() if item.code == "pending"]
 
 
 def _source(args: argparse.Namespace) -> tuple[str, Path]:
@@ -95,12 +144,13 @@ def _source(args: argparse.Namespace) -> tuple[str, Path]:
 def _changed(text: str, name: str, sets: list[str]) -> str:
     """The text with every `--set` in it. CliError: one cannot be made, or makes the config invalid."""
     document = Document(text, name)
+    document.refuse_secrets()
     targets = []
     for pair in sets:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise CliError(f"--set {clean(pair)!a} has no `=`: --set training.group_size=4")
-        targets += target(document, key, typed(value))
+            raise CliError("a --set has no `=` in it: --set training.group_size=4")
+        targets += target(document, key, typed(key, value))
     after = edited(text, targets) if targets else text
     if broken := effect(text, after, name, [item.key for item in targets]).broken:
         raise CliError(f"{said(broken)}\nnothing was written", details={"errors": [item.as_dict() for item in broken]})

@@ -7,10 +7,9 @@ import json
 import sys
 from pathlib import Path
 
-from trainer.config.json_schema import json_schema
-
 from rltui.cli.configs import add_examples
 from rltui.cli.output import OK, CliError, say
+from trainer.config.json_schema import json_schema
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

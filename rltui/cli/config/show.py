@@ -12,6 +12,7 @@ from rltui.cli.keynames import chosen
 from rltui.cli.output import OK, add_data_options, emit, say
 from rltui.text import clean, fit, width
 from trainer.config import ConfigError
+from trainer.config.check import missing_keys
 from trainer.config.toml_values import format_value
 
 WIDEST = 40  # cells of `key = value` up to which the origins stand in one column
@@ -64,17 +65,22 @@ def _selected(found: dict[str, Leaf], args: argparse.Namespace) -> list[Leaf]:
 
 
 def _lines(shown: list[Leaf], *, origins: bool) -> Iterator[str]:
-    """TOML. What is unset stands there as a comment, because TOML has no word for it."""
+    """TOML that loads to the same values. What is unset is a comment, because TOML has no word for it.
+
+    So is all of a section that needs a key which is unset: it is as if it were not there.
+    """
     pad = max((size for leaf in shown if (size := width(_pair(leaf))) <= WIDEST), default=0)
     sections: dict[str, list[Leaf]] = {}
     for leaf in shown:
         sections.setdefault(section_of(leaf.key), []).append(leaf)
+    lacking = set(missing_keys([leaf.key for leaf in shown if leaf.value is not None], [], sections))
     for number, (section, members) in enumerate(sections.items()):
         if number:
             yield ""
-        if section:
-            yield f"[{section}]"
-        yield from (_line(leaf, pad if origins else None) for leaf in members)
+        absent = any(leaf.value is None and leaf.key in lacking for leaf in members)
+        lines = [f"[{section}]"] if section else []
+        lines += [_line(leaf, pad if origins else None) for leaf in members]
+        yield from (f"# {line}" if absent and not line.startswith("#") else line for line in lines)
 
 
 def _line(leaf: Leaf, pad: int | None) -> str:

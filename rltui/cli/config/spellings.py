@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltui.cli.keynames import old_spellings
+from rltui.cli.output import CliError
 from trainer.config import load_text
 from trainer.config.errors import HIDDEN
-from trainer.config.positions import Positions
-from trainer.config.secrets import is_secret
+from trainer.config.positions import Path, Positions
+from trainer.config.secrets import is_secret, masked
 from trainer.config.toml_values import format_value, split_key
 
 
@@ -66,9 +67,23 @@ class Document:
         line, column = self._positions.line_column(mark.key if start is None else start)
         return Written(key, value, text, line, f"{self.name}:{line}:{column}")
 
-    def secrets(self) -> list[str]:
-        """Every text in it that looks like a secret: what no output may repeat."""
-        return list(_secrets("", self.data))
+    def masked(self) -> str:
+        """Its text with `***` for every value that looks like a secret."""
+        text = self._positions.text
+        for path in sorted(_secrets(self.data, ()), key=lambda path: self._positions.marks[path].key, reverse=True):
+            mark = self._positions.marks[path]
+            if mark.value is not None:
+                text = f'{text[: mark.value]}"{HIDDEN}"{text[mark.value_end :]}'
+        return masked(text)
+
+    def refuse_secrets(self) -> None:
+        """CliError: it holds what looks like a secret, so no copy of it is made."""
+        if (path := next(_secrets(self.data, ()), None)) is not None:
+            line, _ = self._positions.line_column(self._positions.marks[path].key)
+            raise CliError(
+                f"{self.name}:{line}: this looks like a secret, and no copy of it is made: put it in a variable of "
+                "the environment, delete it here, and do this again"
+            )
 
     def spellings(self, key: str) -> list[Written]:
         """What stands there for `key`: under that name first, then under old ones."""
@@ -76,12 +91,10 @@ class Document:
         return [written for written in found if written is not None]
 
 
-def _secrets(key: str, value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _secrets(f"{key}.{name}" if key else name, item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _secrets(key, item)
-    elif isinstance(value, str) and is_secret(key, value):
-        yield value
+def _secrets(value: Any, path: Path) -> Iterator[Path]:
+    """Paths of values that look like secrets, by themselves or by the name they have."""
+    if isinstance(value, Mapping | list):
+        for name, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _secrets(item, (*path, name))
+    elif is_secret(".".join(part for part in path if isinstance(part, str)), value):
+        yield path

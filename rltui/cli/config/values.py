@@ -26,7 +26,7 @@ class Leaf:
 
     @property
     def given(self) -> bool:
-        return self.origin in GIVEN
+        return self.origin in GIVEN or self.at is not None  # a derived value in place of one that was given
 
     def as_dict(self) -> Json:
         return asdict(self)
@@ -89,6 +89,8 @@ def origin_text(leaf: Leaf | Json) -> str:
             text = f"{data['origin']} {at}"
         case "migrated":
             text = f"{at}, migrated from {was}"
+        case "derived" if at:  # in place of a value that was given, which comes first
+            return f"{note}; derived: {was}"
         case "derived":
             text = f"derived: {was}"
         case other:

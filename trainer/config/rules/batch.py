@@ -6,7 +6,8 @@ from math import gcd, isqrt
 
 from trainer.config.derive import arithmetic
 from trainer.config.errors import Problem
-from trainer.config.facts import Facts
+from trainer.config.facts import Facts, Unusable
+from trainer.config.pending import ways
 
 MOST_TRIED = 100_000  # divisors; exact for iterations of up to 10^10 episodes
 
@@ -38,6 +39,36 @@ def group_size(facts: Facts) -> Iterator[Problem]:
         fix=f"group_size = {best}        or   --set rollout.episodes_per_batch={next_per_batch}",
         code="batch_arithmetic",
     )
+
+
+def _groups(facts: Facts) -> int:
+    """Groups of an iteration; Unusable while episodes are not whole groups: that error comes first."""
+    numbers = arithmetic(facts)
+    if numbers["E"] % facts["training.group_size"]:
+        raise Unusable("training.group_size")
+    return numbers["groups"]
+
+
+def uneven_updates(facts: Facts) -> Iterator[Problem]:
+    """Updates that split groups, and a last one that is smaller."""
+    _groups(facts)
+    numbers, size = arithmetic(facts), facts["training.group_size"]
+    episodes, update, steps = numbers["E"], numbers["U"], numbers["m"]
+    if steps == 1:
+        return
+    parts = []
+    if update % size:
+        parts.append(
+            f"{update} / {size} = {update / size:.3g} groups an update: some groups are split between two updates "
+            "(advantages are computed before, so they stay right)"
+        )
+    if last := episodes % update:
+        parts.append(
+            f"{episodes} / {update} = {episodes / update:.3g} updates: the last of an iteration has {last} sequences "
+            "and its own mean, so each of them weighs more"
+        )
+    if parts:
+        yield facts.note("training.batch_size", "; ".join(parts), code="uneven_updates")
 
 
 def batch_size(facts: Facts) -> Iterator[Problem]:
@@ -104,16 +135,16 @@ def anchor(facts: Facts) -> Iterator[Problem]:
             f"{numbers['E']} episodes / update size {numbers['U']} = 1 update per iteration; "
             "then the ratio is 1 and the clip idle",
             allowed="proximal with >= 2 updates per iteration, or behavior",
-            fix='anchor = "behavior"' + _smaller_updates(facts, numbers["E"]),
+            fix=ways(('anchor = "behavior"', "training.anchor", "behavior"), *_smaller_updates(facts, numbers["E"])),
             code="anchor",
         )
 
 
-def _smaller_updates(facts: Facts, episodes: int) -> str:
-    """A batch size with which an iteration has two updates, if any has."""
+def _smaller_updates(facts: Facts, episodes: int) -> list[tuple[str, str, str]]:
+    """As a fix: a batch size with which an iteration has two updates, if any has."""
     minibatches = arithmetic(facts)["U"] // facts["training.batch_size"]
     size = -(-episodes // 2) // minibatches
-    return f"        or   --set training.batch_size={size}" if size >= 1 else ""
+    return [(f"--set training.batch_size={size}", "training.anchor", "proximal")] if size >= 1 else []
 
 
 def warmup(facts: Facts) -> Iterator[Problem]:
@@ -130,9 +161,10 @@ def warmup(facts: Facts) -> Iterator[Problem]:
 
 def seeds(facts: Facts) -> Iterator[Problem]:
     """Training seeds wrap after seed_count, and those held out for evaluation are skipped."""
-    count, groups = facts["data.seed_count"], arithmetic(facts)["groups"]
+    count = facts["data.seed_count"]
     if count is None:
         return
+    groups = _groups(facts)
     start = facts["data.seed_start"]
     skipped = 0
     if facts.evaluates:
@@ -159,7 +191,7 @@ def _enough_seeds(facts: Facts, start: int, groups: int) -> int:
 
 
 def dead_groups(facts: Facts) -> Iterator[Problem]:
-    most, groups = facts["rollout.max_refill_groups"], arithmetic(facts)["groups"]
+    most, groups = facts["rollout.max_refill_groups"], _groups(facts)
     if most > groups:
         why = f"an iteration has {groups} groups, so at most {groups} are ever replaced"
         yield facts.note("rollout.max_refill_groups", why, fix=f"max_refill_groups = {groups}", code="refill")
@@ -196,4 +228,15 @@ def evaluation(facts: Facts) -> Iterator[Problem]:
         yield facts.note(cap, why, fix=f"max_concurrent_rollouts = {most}", code="concurrency")
 
 
-RULES = (group_size, batch_size, max_turns, max_lag, anchor, warmup, seeds, dead_groups, evaluation)
+RULES = (
+    group_size,
+    uneven_updates,
+    batch_size,
+    max_turns,
+    max_lag,
+    anchor,
+    warmup,
+    seeds,
+    dead_groups,
+    evaluation,
+)

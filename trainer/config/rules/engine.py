@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator
 
-from trainer.config.engine_options import refusal
+from trainer.config.engine_options import why_refused
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts
 from trainer.config.keys import all_keys
 
 MOST_LORA_RANK = 512  # the largest that vLLM serves
-LOCAL = ("max_model_len", "max_num_seqs", "max_parallel_generations", "tool_call_parser", "tensor_parallel_size")
+LOCAL = ("max_model_len", "max_num_seqs", "max_parallel_generations", "tool_call_parser")
 
 
 def options(facts: Facts) -> Iterator[Problem]:
     """Names that are not ours go to the installed vLLM, which checks them; some are the run's own."""
     for key, entry in facts.entries.items():
         section, _, name = key.partition(".")
-        reason = refusal(name)
+        reason = why_refused(name)
         if section != "vllm" or key in all_keys() or reason is None:
             continue
         why = f"not to be set: {reason}"
@@ -32,6 +32,7 @@ def local_engine(facts: Facts) -> Iterator[Problem]:
         if key.startswith("vllm.")
         and key.partition(".")[2] not in LOCAL
         and (key not in all_keys() or entry.value != all_keys()[key].default)
+        and (key, entry.value) != ("vllm.tensor_parallel_size", 1)  # what it does anyway
     ]
     if idle:
         place = facts.entries[idle[0]].key_place
@@ -48,11 +49,8 @@ def batch_limit(facts: Facts) -> Iterator[Problem]:
 
 
 def lora_rank(facts: Facts) -> Iterator[Problem]:
-    rank = facts["training.lora.r"]
-    if facts["policy.trainer_mode"] == "full" or rank <= MOST_LORA_RANK:
-        return
-    merged = facts["policy.trainer_mode"] == "lora" and facts["training.weight_sync.mode"] == "full"
-    if not facts.runs_local_engine and not merged:
+    has_adapter = facts["policy.trainer_mode"] != "full"
+    if has_adapter and facts["training.lora.r"] > MOST_LORA_RANK and not facts.runs_local_engine:
         yield facts.problem(
             "training.lora.r",
             f"vLLM serves adapters of rank {MOST_LORA_RANK} at most",
@@ -95,7 +93,8 @@ def context_limit(facts: Facts) -> Iterator[Problem]:
         key = "vllm.max_model_len" if facts.given("vllm.max_model_len") else "policy.max_tokens"
         yield facts.problem(
             key,
-            f"vllm.max_model_len {limit} leaves no room for a prompt beside policy.max_tokens {answer}",
+            f"vllm.max_model_len {limit}{_default(facts, 'vllm.max_model_len')} leaves no room for a prompt beside "
+            f"policy.max_tokens {answer}{_default(facts, 'policy.max_tokens')}",
             allowed=f"vllm.max_model_len > {answer}, or policy.max_tokens < {limit}",
             fix=_room(facts, key, limit, answer),
             code="context_limit",
@@ -128,6 +127,10 @@ def context_limit(facts: Facts) -> Iterator[Problem]:
             fix=f"micro_batch_tokens = {sequence}",
             code="context_limit",
         )
+
+
+def _default(facts: Facts, key: str) -> str:
+    return "" if facts.given(key) else " (its default)"
 
 
 def _room(facts: Facts, key: str, limit: int, answer: int) -> str:

@@ -4,12 +4,15 @@ import re
 from collections.abc import Iterator
 from math import gcd
 
-from trainer.config.derive import COLOCATE, SPLIT, asked_gpus, is_short
-from trainer.config.derive import split as split_gpus
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts
+from trainer.config.gpus import COLOCATE, SPLIT, asked_gpus, is_short
+from trainer.config.gpus import split as split_gpus
+from trainer.config.pending import ways
 
 TOPOLOGY = "compute.topology."
+# Problems about what was found: they come and go with the machine, and say nothing against the file.
+OF_THE_MACHINE = ("gpus_found", "gpu_type", "too_few_gpus")
 COUNTS = tuple(f"{TOPOLOGY}gpus_for_{name}" for name in ("vllm", "training", "ref"))
 KIND = f"{TOPOLOGY}type"
 SIZES = (f"{TOPOLOGY}tensor_parallel", "vllm.tensor_parallel_size")
@@ -65,7 +68,7 @@ def _wrong_sum(facts: Facts, counts: tuple[int, int, int], count: int, size: int
     names = " + ".join(f"{_name(key)} {n}" for key, n in zip(COUNTS, counts, strict=True))
     total = sum(counts)
     key = next(key for key in COUNTS if facts.given(key))
-    fix = f"--set compute.gpu_count={total}"
+    fix = _set_count(facts, total)
     for position in (1, 0):
         rest = count - total + counts[position]
         if facts.given(COUNTS[position]) and rest >= 1 and (position == 1 or rest % size == 0):
@@ -93,7 +96,7 @@ def _too_few(facts: Facts, counts: tuple[int, int, int], count: int, size: int) 
     else:
         key = "compute.gpu_count"
         wanted = max(wanted, reference + max(engine, size) + max(training, 1))
-        fix = f"gpu_count = {wanted}" if facts.given(key) else f"--set {key}={wanted}"
+        fix = _count(facts, wanted) if facts.given(key) else f"--set {key}={wanted}"
     return _about(facts, key, why, allowed="at least 1 GPU for training and one replica for the engine", fix=fix)
 
 
@@ -118,6 +121,27 @@ def _about(facts: Facts, key: str, why: str, *, allowed: str, fix: str) -> Probl
     return Problem(facts.place(key), key, why, value, allowed=allowed, fix=fix, code="topology")
 
 
+def _count(facts: Facts, count: int) -> str:
+    """The line that asks for `count` GPUs, in the spelling that the config has."""
+    if not _is_in_type(facts):
+        return f"gpu_count = {count}"
+    return f'gpu_type = "{facts.entries["compute.gpu_type"].value}:{count}"'
+
+
+def _set_count(facts: Facts, count: int) -> str:
+    if not _is_in_type(facts):
+        return f"--set compute.gpu_count={count}"
+    return f"--set compute.gpu_type={facts.entries['compute.gpu_type'].value}:{count}"
+
+
+def _is_in_type(facts: Facts) -> bool:
+    """Whether the number of GPUs is given as in `gpu_type = "H100:4"`."""
+    if not (facts.given("compute.gpu_count") and facts.given("compute.gpu_type")):
+        return False
+    origin = facts.entries["compute.gpu_count"].origin
+    return origin.was == "topology.gpu_type" or (origin.note or "").startswith("given as")
+
+
 def _name(key: str) -> str:
     return key.rpartition(".")[2]
 
@@ -137,10 +161,8 @@ def reference(facts: Facts) -> Iterator[Problem]:
         )
     elif count and facts["training.kl_coef"] == 0:
         at = key if facts.given(key) else f"{TOPOLOGY}reference_placement"
-        why = f"training.kl_coef is 0, so nothing is asked of the reference: {count} GPU(s) stay idle"
-        fix = "--set training.kl_coef=0.01        or   --set compute.topology.reference_placement=none"
-        if facts.given(key):
-            fix = "--set training.kl_coef=0.01"
+        why = f"training.kl_coef is 0, so nothing is asked of the reference: its {count} GPU(s) would stay idle"
+        fix = f"--set {TOPOLOGY}reference_placement=none" + (f" --set {key}=0" if facts.given(key) else "")
         yield facts.warning(at, why, fix=fix, code="idle_gpus")
 
 
@@ -152,7 +174,10 @@ def launcher(facts: Facts) -> Iterator[Problem]:
             "compute.nodes",
             "the local launcher has one node",
             allowed="1, or a launcher other than local",
-            fix="nodes = 1        or   --set compute.launcher=slurm",
+            fix=ways(
+                ("nodes = 1", "compute.nodes", 1),
+                ("--set compute.launcher=slurm", "compute.launcher", "slurm"),
+            ),
             code="launcher",
         )
     if facts.given("compute.launcher_options") and facts["compute.launcher_options"]:
@@ -161,40 +186,50 @@ def launcher(facts: Facts) -> Iterator[Problem]:
 
 
 def found(facts: Facts) -> Iterator[Problem]:
-    """What this machine has against what was asked for."""
+    """What was asked for against what the run computes on."""
     if facts["compute.launcher"] != "local":
         return
     counts = [key for key in COUNTS if facts.given(key)]
-    key = next((key for key in ("compute.gpu_count", *counts, KIND) if facts.given(key)), None)
+    if facts.device == "cpu":
+        yield from _on_cpu(facts, counts + [key for key in SIZES[:1] if facts.given(key) and facts[key] > 1])
+    elif is_short(facts):
+        yield _found_fewer(facts, counts)
+
+
+def _on_cpu(facts: Facts, ignored: list[str]) -> Iterator[Problem]:
+    kind = facts.entries[KIND].value if facts.given(KIND) else None
+    key = next((key for key in ("compute.gpu_count", *ignored) if facts.given(key)), None)
+    if key is None and kind not in (None, "cpu"):
+        key = KIND
     if key is None:
         return
     asked = asked_gpus(facts)
-    if facts.device == "cpu":
-        if key == KIND and facts.entries[KIND].value == "cpu":
-            return
+    code = "on_cpu" if asked == 0 or kind == "cpu" else "gpus_found"
+    if asked == 0:
         why = "asked for: the run takes place on the CPU"
-        if asked != 0:
-            request = "" if asked is None else f" (asked for {asked})"
-            why = f"this machine has no GPU that can be used{request}: the run takes place on the CPU"
-        if counts:
-            why += f", and {', '.join(_name(key) for key in counts)} of compute.topology are ignored"
-        yield facts.warning(key, why, code="gpus_found")
-    elif is_short(facts):
-        why = f"found {facts.gpus} of {asked} GPUs; they are split again: {_as_split(facts)}"
-        value = str(facts.entries[key].value)
-        fix = f"gpu_count = {facts.gpus}" if key == "compute.gpu_count" and not counts else None
-        yield Problem(facts.place(key), key, why, value, fix=fix, level="warning", code="gpus_found")
-        if facts[KIND] == SPLIT and facts[COUNTS[1]] < 1:
-            yield Problem(
-                facts.place(key),
-                key,
-                f"found {facts.gpus} of {asked} GPUs, too few for a replica of {facts[SIZES[0]]}, "
-                f"a reference on {facts[COUNTS[2]]} and a learner",
-                value,
-                allowed="a machine with more GPUs, smaller replicas, or reference_placement shared",
-                fix=f"--set {KIND}={COLOCATE}",
-                code="gpus_found",
-            )
+    elif kind == "cpu":
+        why = f"{KIND} is cpu: the run takes place on the CPU"
+    elif facts.gpus:
+        why = "the run takes place on the CPU, as it was asked to, and leaves this machine's GPUs alone"
+    else:
+        request = "" if asked is None else f" (asked for {asked})"
+        why = f"this machine has no GPU that can be used{request}: the run takes place on the CPU"
+    if ignored:
+        names = ", ".join(map(_name, ignored))
+        why += f", and {names} of compute.topology {'are' if len(ignored) > 1 else 'is'} ignored"
+    yield facts.warning(key, why, code=code)
+
+
+def _found_fewer(facts: Facts, counts: list[str]) -> Problem:
+    asked = asked_gpus(facts)
+    key = next(key for key in ("compute.gpu_count", *counts) if facts.given(key))
+    fits = facts[KIND] != SPLIT or facts[COUNTS[1]] is not None
+    again = f"they are split again: {_as_split(facts)}" if fits else "too few to be split"
+    why = f"found {facts.gpus} of {asked} GPUs; {again}"
+    stays_right = fits and not counts and not (facts.given(KIND) and facts[KIND] != facts.entries[KIND].value)
+    fix = _count(facts, facts.gpus) if key == "compute.gpu_count" and stays_right else None
+    value = str(facts.entries[key].value)
+    return Problem(facts.place(key), key, why, value, fix=fix, level="warning", code="gpus_found")
 
 
 def _as_split(facts: Facts) -> str:
@@ -209,7 +244,9 @@ def device_name(facts: Facts) -> Iterator[Problem]:
         return
     model = next((word for word in re.split(r"[^A-Za-z0-9]+", given) if re.search(r"\d", word)), given)
     if re.sub(r"[^a-z0-9]", "", model.lower()) not in re.sub(r"[^a-z0-9]", "", name.lower()):
-        yield facts.warning("compute.gpu_type", f"the GPU here is {name}", fix="delete this line", code="gpu_type")
+        count = f":{facts.entries['compute.gpu_count'].value}" if _is_in_type(facts) else ""
+        fix = f'gpu_type = "{name}{count}"'  # to delete it is no way: [compute] wants a gpu_type
+        yield facts.warning("compute.gpu_type", f"the GPU here is {name}", fix=fix, code="gpu_type")
 
 
 RULES = (tensor_parallel, split, reference, launcher, found, device_name)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from trainer.config.errors import Problem
+from trainer.config.errors import Problem, shown
 from trainer.config.facts import Facts
+from trainer.config.pending import ways
 
 PAIRS = (
     ("policy_gradient", "gspo"),
@@ -26,7 +27,10 @@ def algorithm_pair(facts: Facts) -> Iterator[Problem]:
         "algorithm.variety",
         f'method "{method}" cannot be used with variety "{variety}"',
         allowed=near,
-        fix=f'variety = "{same_method[1]}"        or   --set algorithm.method={same_variety[0]}',
+        fix=ways(
+            (f'variety = "{same_method[1]}"', "algorithm.variety", same_method[1]),
+            (f"--set algorithm.method={same_variety[0]}", "algorithm.variety", variety),
+        ),
         code="algorithm_pair",
     )
 
@@ -34,19 +38,20 @@ def algorithm_pair(facts: Facts) -> Iterator[Problem]:
 def per_turn_credit(facts: Facts) -> Iterator[Problem]:
     """`gspo` has one advantage for a whole sequence."""
     variety, given = facts["algorithm.variety"], facts.entries["algorithm.variety"].value
+    key = "training.rewards.step_rewards_strategy"
     if given != variety:
         yield facts.warning(
             "algorithm.variety",
-            "runs as gspo_token: step_rewards_strategy per_achievement needs an advantage per turn",
+            f"runs as gspo_token: {key}, {facts.entries[key].origin.note}, needs an advantage per turn",
             fix='variety = "gspo_token"',
             code="gspo_token",
         )
-    elif given == "gspo" and facts["training.rewards.step_rewards_strategy"] == "per_turn":
+    elif given == "gspo" and facts[key] == "per_turn":
         yield facts.problem(
             "algorithm.variety",
-            "training.rewards.step_rewards_strategy per_turn: gspo has one advantage for a whole episode",
+            f"{key} per_turn: gspo has one advantage for a whole episode",
             allowed="gspo_token, grpo, dr_grpo",
-            fix='variety = "gspo_token"        or   --set training.rewards.step_rewards_strategy=uniform',
+            fix=ways(('variety = "gspo_token"', key, "per_turn"), (f"--set {key}=uniform", key, "uniform")),
             code="per_turn",
         )
 
@@ -84,7 +89,7 @@ def dr_grpo(facts: Facts) -> Iterator[Problem]:
 
 
 def clip_range(facts: Facts) -> Iterator[Problem]:
-    if facts["training.anchor"] != "behavior":
+    if facts["training.anchor"] != "behavior" or facts["algorithm.variety"] not in ("gspo", "gspo_token"):
         return
     for key in ("training.clip_eps_low", "training.clip_eps_high"):
         if facts.given(key) and facts[key] <= PAPER_CLIP:
@@ -103,7 +108,10 @@ def kl_reference(facts: Facts) -> Iterator[Problem]:
             "training.kl_coef",
             "a KL penalty needs a reference model, and compute.topology.reference_placement is none",
             allowed="0, or a reference placement",
-            fix="kl_coef = 0        or   --set compute.topology.reference_placement=shared",
+            fix=ways(
+                ("kl_coef = 0", "training.kl_coef", 0),
+                ("--set compute.topology.reference_placement=shared", "training.kl_coef", facts["training.kl_coef"]),
+            ),
             code="kl_reference",
         )
 
@@ -141,8 +149,8 @@ def sampling(facts: Facts) -> Iterator[Problem]:
         fix = "delete this line" if off is None else f"{name} = {off}"
         yield facts.warning(f"policy.{name}", why, fix=fix, code="sampling")
     if facts["policy.inference_url"] is not None:
-        why = "used by `rltui smoke` only: weights cannot be synced to a server that the run does not own"
-        yield facts.note("policy.inference_url", why, fix="for training see inference.url", code="sampling")
+        why = "no effect on training: weights cannot be synced to a server that the run does not own"
+        yield facts.note("policy.inference_url", why, fix="delete this line", code="sampling")
 
 
 def request(facts: Facts) -> Iterator[Problem]:
@@ -155,9 +163,12 @@ def request(facts: Facts) -> Iterator[Problem]:
     told, own = given.get("temperature"), facts["policy.temperature"]
     if told is not None and told != own:
         why = (
-            f"the task app is told temperature = {told!r} and samples with it: policy.temperature = {own} has no effect"
+            f"the task app is told temperature = {shown(told)} and may sample with it: "
+            f"policy.temperature = {own} has no effect then"
         )
-        fix = f"--set policy.temperature={told!r}, and delete it from the table"
+        fix = "delete it from the table"
+        if isinstance(told, int | float) and not isinstance(told, bool) and told > 0:
+            fix = f"--set policy.temperature={told!r}, and {fix}"
         yield facts.note("rollout.policy_config", why, fix=fix, code="policy_config")
 
 

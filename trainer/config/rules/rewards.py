@@ -5,6 +5,7 @@ from typing import Any
 
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts
+from trainer.config.pending import ways
 
 PROVIDERS = ("openai", "anthropic", "groq", "gemini")
 AGGREGATIONS = ("weighted_sum", "sum")
@@ -55,7 +56,7 @@ def judge_off(facts: Facts) -> Iterator[Problem]:
         return
     if facts["services.judge_url"] is not None:
         why = "not contacted: judge.enabled is false"
-        fix = "delete this line        or   --set judge.enabled=true"
+        fix = ways(("delete this line", "judge.enabled", False), *_switch_on(facts))
         yield facts.note("services.judge_url", why, fix=fix, code="judge_off")
     option = next((key for key, entry in facts.entries.items() if key.startswith("judge.options.")), None)
     if option is not None:
@@ -63,10 +64,16 @@ def judge_off(facts: Facts) -> Iterator[Problem]:
             facts.entries[option].key_place,
             "judge.options",
             "configured but off: judge.enabled is false",
-            fix="--set judge.enabled=true",
+            fix=ways(*_switch_on(facts), ("delete this section, or keep it for later", "judge.enabled", False)),
             level="warning",
             code="judge_off",
         )
+
+
+def _switch_on(facts: Facts) -> list[tuple[str, str, bool]]:
+    """The judge switched on, as a fix, if it would have something to judge then."""
+    judges = facts["judge.options.event"] or facts["judge.options.outcome"]
+    return [("--set judge.enabled=true", "judge.enabled", True)] if judges else []
 
 
 def judge_kinds(facts: Facts) -> Iterator[Problem]:
@@ -194,7 +201,7 @@ def reward_sources(facts: Facts) -> Iterator[Problem]:
         yield facts.problem(key, why, allowed="one of the two", fix="delete this line", code="rewards")
     elif not facts["judge.enabled"]:
         why = "the judge is off, so no reward would be left"
-        fix = "rubric_rewards_only = false        or   --set judge.enabled=true"
+        fix = ways(("rubric_rewards_only = false", "judge.enabled", False), *_switch_on(facts))
         yield facts.problem(key, why, allowed="true with judge.enabled", fix=fix, code="rewards")
     elif blend.get("env", 0) > 0 and not (blend.get("event", 0) or blend.get("outcome", 0)):
         why = "judge.reward_blend has weight on env alone, which this switch sets to 0: no reward would be left"

@@ -112,6 +112,15 @@ UNUSED: tuple[Unused, ...] = (
         lambda facts: facts.evaluates and facts.given("evaluation.instances") and _given_instances(facts) != 0,
         "evaluation.instances is given and not 0",
     ),
+    Unused(
+        ("evaluation.rollouts_per_seed",),
+        lambda facts: (
+            facts.evaluates
+            and not facts.given("evaluation.instances")
+            and facts["data.evaluation_episodes"] is not None
+        ),
+        "data.evaluation_episodes is given, and sets evaluation.instances",
+    ),
     Unused(("judge.reward_blend", "judge.event_aggregation"), _is("judge.enabled", False), "judge.enabled is false"),
     Unused(
         ("judge.event_aggregation",),

@@ -12,7 +12,7 @@ from trainer.config.schema.around import (
     SmokeConfig,
 )
 from trainer.config.schema.base import REQUIRED, OpenSection, Scalar, Section, key, section
-from trainer.config.schema.learn import LoraConfig, RewardsConfig, TrainingConfig, WeightSyncConfig
+from trainer.config.schema.learn import RewardsConfig, TrainingConfig
 from trainer.config.schema.play import DataConfig, EvaluationConfig, RolloutConfig
 from trainer.config.schema.setup import (
     AlgorithmConfig,
@@ -23,6 +23,7 @@ from trainer.config.schema.setup import (
     TopologyConfig,
     VllmConfig,
 )
+from trainer.config.schema.weights import LoraConfig, WeightSyncConfig
 
 
 class RunConfig(Section):

@@ -64,6 +64,7 @@ class JudgeOptionsConfig(Section):
         checks="required with base_url",
         visible_when=WITH_LLM,
         example="gpt-5-nano",
+        synonyms="judge_model",
     )
     base_url: Url | None = key(
         group="who judges",
@@ -79,7 +80,7 @@ class JudgeOptionsConfig(Section):
         why="rubric.api_key_env needs a home",
         derived="by provider",
         allowed="the name of an environment variable",
-        checks="the variable is set, unless the host is this machine",
+        checks="the variable is set, unless the host is this machine: checked at launch",
         visible_when=WITH_LLM,
         example="OPENAI_API_KEY",
     )
@@ -88,7 +89,7 @@ class JudgeOptionsConfig(Section):
         group="rubric",
         help="A rubric by its id: looked up in the project's rubrics/ folder, then among the task app's, then passed "
         "to the judge service.",
-        checks="not found is an error that lists the ids",
+        checks="not checked yet: that it is found, else an error lists the ids",
         example="my-rubric",
     )
     rubric_overrides: dict[str, Any] = key(
@@ -104,7 +105,7 @@ class JudgeOptionsConfig(Section):
         group="rubric",
         help="Keeps the criteria whose id starts with `track.`",
         derived="all",
-        checks="a track without a criterion is a warning; none with one is an error",
+        checks="not checked yet: that each has a criterion",
     )
     weights: dict[str, NonNegativeFloat] = key(
         {},
@@ -148,6 +149,7 @@ class JudgeConfig(Section):
         origin="ref",
         help="The master switch of the judge.",
         checks="[judge.options] while it is false is a warning: configured but off",
+        synonyms="use_judge",
     )
     reward_blend: RewardBlend | None = key(
         origin="ref",
@@ -199,7 +201,7 @@ class SmokeConfig(Section):
             help="Who answers the model calls. mock: random valid arguments for the request's own tools; scripted; "
             "self: the run's own model; human: you; gpt-5-nano, openai or groq; or an OpenAI-compatible endpoint.",
             allowed="mock, scripted, self, human, gpt-5-nano, openai, groq, or an http(s) URL",
-            checks="a missing API key is an error, not a silent mock",
+            checks="not checked yet: that the API key is there",
         )
     )
     model: Name | None = key(
@@ -230,7 +232,7 @@ class SmokeConfig(Section):
         origin="ref",
         group="serving the app",
         help="An app to serve first: the path of a file, or a registered name.",
-        checks="not found is an error that lists the known names",
+        checks="not checked yet: that it is found",
     )
     task_app_port: Annotated[int, Field(ge=1024, le=65535)] = key(
         8765, origin="ref", group="serving the app", help=f"Port of {WITH_OWN_APP}. It sets task_url."
@@ -239,7 +241,7 @@ class SmokeConfig(Section):
         origin="ref",
         group="serving the app",
         help=f"A file of variables for {WITH_OWN_APP}. Their values are never printed.",
-        checks="the file exists",
+        checks="not checked yet: that the file exists",
         example=".env",
     )
     task_app_force: bool = key(
@@ -256,7 +258,7 @@ class SmokeConfig(Section):
         help="true stores the traces of a smoke run in SQLite, at sqld_db_path. No server is started.",
     )
     sqld_db_path: Name = key(
-        "./traces/local.db", origin="ref", group="traces", help="That SQLite file, made on demand.", checks="writable"
+        "./traces/local.db", origin="ref", group="traces", help="That SQLite file, made on demand."
     )
     sqld_hrana_port: Port = key(
         8080, origin="ref", group="traces", help="No effect: SQLite needs no port. Noted if changed."
@@ -269,6 +271,8 @@ class SmokeConfig(Section):
 class CheckpointConfig(Section):
     """What is saved, how often, and what is kept."""
 
+    synonyms = "checkpoints checkpointing saving"
+
     every_n_iters: NonNegative = key(
         10,
         help="A checkpoint after every n iterations, at the end, and on stop; 0: only at the end and on stop. Its "
@@ -276,6 +280,7 @@ class CheckpointConfig(Section):
         why="a run must be resumable",
         unit="iterations",
         live=True,
+        synonyms="save_steps save_every save_freq save_interval checkpoint_every checkpoint_interval",
     )
     keep_last: Positive = key(
         3,
@@ -283,6 +288,7 @@ class CheckpointConfig(Section):
         why="disks fill",
         unit="checkpoints",
         resume=True,
+        synonyms="keep_n max_ckpt_num save_total_limit",
     )
     keep_best: NonNegative = key(
         1,
@@ -290,17 +296,21 @@ class CheckpointConfig(Section):
         why="the last is often not the best",
         unit="checkpoints",
         resume=True,
+        synonyms="save_best load_best_model_at_end",
     )
     dir: Name | None = key(
         help="Where checkpoints go.",
         why="scratch disks",
         derived="checkpoints/ in the run folder",
-        checks="writable",
+        checks="writable: checked at start",
+        synonyms="save_dir ckpt_dir ckpt_path checkpoint_dir",
     )
 
 
 class InferenceConfig(Section):
     """The engine that generates, and the gateway through which task apps call it."""
+
+    synonyms = "gateway engine"
 
     engine: Literal["auto", "vllm", "local"] = key(
         "auto",
@@ -308,6 +318,7 @@ class InferenceConfig(Section):
         help="auto: vLLM with CUDA, else the local engine. On a CPU vLLM is taken by vllm only.",
         why="CPU runs and tests",
         checks="vllm without the package is an error; auto with CUDA and no vLLM is local, with a warning",
+        synonyms="backend use_vllm inference_backend inference_engine",
     )
     url: Url | None = key(
         group="engine",
@@ -315,6 +326,7 @@ class InferenceConfig(Section):
         why="servers can be shared",
         allowed="an http(s) URL",
         checks="it answers the calls that update weights, unless weight_sync.enable is false",
+        synonyms="vllm_server_url vllm_server_base_url",
     )
     gateway_host: Name = key(
         "127.0.0.1", group="gateway", help="Address that the gateway binds to.", why="task apps on other hosts"
@@ -349,33 +361,39 @@ class InferenceConfig(Section):
 class LoggingConfig(Section):
     """Where runs are written, and which trackers are told."""
 
+    synonyms = "log wandb trackers"
+
     runs_dir: Name = key(
         "./runs",
         help="Parent of the run folders, named LABEL-JOBID. `--run-dir` names the folder of one run.",
         why="runs are large",
-        checks="writable",
+        checks="writable: checked at start",
         resume=True,
+        synonyms="out_dir output_dir log_dir logging_dir run_dir",
     )
     tensorboard: bool = key(
         False,
         help="Writes TensorBoard event files, too.",
         why="teams watch such tools already",
-        checks="the package is installed",
+        checks="not checked yet: that the package is installed",
         resume=True,
+        synonyms="use_tensorboard tensorboard_dir",
     )
     wandb: bool | Name = key(
         False,
         help="Logs to Weights & Biases, too. A string is the project.",
         why="teams watch such tools already",
         allowed="true, false, or the name of a project",
-        checks="the package is installed",
+        checks="not checked yet: that the package is installed",
         resume=True,
+        synonyms="use_wandb wandb_project project project_name report_to",
     )
     trackio: bool | Name = key(
         False,
         help="Logs to Trackio, too. A string is the project.",
         why="teams watch such tools already",
         allowed="true, false, or the name of a project",
-        checks="the package is installed",
+        checks="not checked yet: that the package is installed",
         resume=True,
+        synonyms="use_trackio trackio_project",
     )

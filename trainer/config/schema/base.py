@@ -1,7 +1,8 @@
 """What every section of the schema is made of."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -12,6 +13,8 @@ REQUIRED: Any = ...
 def whole_address(value: str) -> str:
     """`value`, whose host and port can be read if it is an http(s) address. Raises ValueError."""
     if value.startswith(("http://", "https://")):
+        if re.search(r"\s", value):
+            raise ValueError("blanks in it")
         parts = urlsplit(value)
         if not parts.hostname or parts.port == 0:  # reading an odd port raises by itself
             raise ValueError("no host, or no such port")
@@ -42,6 +45,7 @@ class Section(BaseModel):
         protected_namespaces=(),
         defer_build=True,
     )
+    synonyms: ClassVar[str] = ""  # names of such a section in other systems, blanks between them
 
 
 class OpenSection(Section):
@@ -70,6 +74,7 @@ def key(
     live: bool = False,
     resume: bool = False,
     secret: bool = False,
+    synonyms: str = "",
 ) -> Any:
     """A config key.
 
@@ -89,6 +94,8 @@ def key(
         live: it can be changed while a run is going (CONFIG section 3).
         resume: it may differ on `--resume`. Live keys may, too.
         secret: never shown.
+        synonyms: its names in other systems, blanks between them. None is accepted in a config; each is understood
+            when it is met there by mistake, or searched for.
     """
     extra = {
         "origin": origin,
@@ -103,8 +110,9 @@ def key(
         "live": live,
         "resume": resume or live,
         "secret": secret,
+        "synonyms": tuple(synonyms.split()),
     }
-    meta: Any = {META: {name: value for name, value in extra.items() if value not in (None, False)}}
+    meta: Any = {META: {name: value for name, value in extra.items() if value not in (None, False, ())}}
     if isinstance(default, dict | list):
         return Field(default_factory=lambda: type(default)(default), description=help, json_schema_extra=meta)
     return Field(default, description=help, json_schema_extra=meta)

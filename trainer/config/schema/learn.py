@@ -1,4 +1,4 @@
-"""How the policy is updated: [training] and its tables."""
+"""How the policy is updated: [training] and [training.rewards]."""
 
 from typing import Annotated, Literal
 
@@ -15,85 +15,13 @@ from trainer.config.schema.base import (
     key,
     section,
 )
+from trainer.config.schema.weights import LoraConfig, WeightSyncConfig
 
 Epsilon = Annotated[float, Field(gt=0, lt=1)]
 
 WITH_PPO = {"algorithm.method": ("ppo",)}
-WITH_SYNC = {"training.weight_sync.enable": (True,)}
 WITH_ADAPTER = {"policy.trainer_mode": ("lora", "qlora")}
 WITH_STEP_REWARDS = {"training.rewards.step_rewards_enabled": (True,)}
-
-
-class WeightSyncConfig(Section):
-    """How new weights reach the inference engine while the run goes on."""
-
-    enable: bool = key(
-        True,
-        origin="ref",
-        help="false: generation stays on the initial weights, for debugging. Said at start and in the status.",
-    )
-    targets: list[Literal["vllm"]] = key(
-        ["vllm"],
-        origin="ref",
-        help="Which consumers get new weights. An empty list is enable = false.",
-        allowed='a list of "vllm"',
-        checks='"policy" is another name of "vllm"',
-        visible_when=WITH_SYNC,
-    )
-    mode: Literal["lora", "full"] | None = key(
-        origin="ref",
-        help="lora sends the adapter only, full sends all weights. For a LoRA run full is a merged copy: merged in "
-        "float32, cast once, swapped in between decode steps.",
-        derived="full for full; lora for qlora; lora for lora, but full on a CPU, where decoding through an adapter "
-        "costs half the speed",
-        checks='lora with trainer_mode full, and full with qlora, are errors; "direct" is the default with '
-        "direct = true",
-        visible_when=WITH_SYNC,
-    )
-    direct: bool = key(
-        True,
-        origin="ref",
-        help="Device to device (NCCL, or CUDA IPC on one GPU) where GPU and engine support it, else through files, "
-        "with the reason logged once. false: always through files.",
-        checks="files need a path that learner and engine both see: checked at start",
-        visible_when=WITH_SYNC,
-    )
-    verify_every_k: NonNegative = key(
-        10,
-        origin="ref",
-        help="At the first sync after every k updates a canary compares what engine and learner say of fixed "
-        "prompts. A mismatch leads to one full resend, then the job fails with weight_sync_mismatch. 0 is off.",
-        unit="steps",
-        checks="0 while max_lag > 0 is a warning",
-        visible_when=WITH_SYNC,
-        live=True,
-    )
-
-
-class LoraConfig(Section):
-    """The adapter of the trainer modes lora and qlora."""
-
-    r: Positive = key(
-        16,
-        origin="ref",
-        help="Rank of the adapter. vLLM starts with the smallest of its allowed maxima (1, 8, 16, 32, 64, 128, 256, "
-        "320, 512) that is large enough.",
-        checks="> 512 with vLLM is an error; noted if trainer_mode is full",
-    )
-    alpha: Positive = key(32, origin="ref", help="The adapter's scale is alpha / r.")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = key(
-        0.0,
-        origin="ref",
-        help="Recorded in the adapter's config, not applied. Importance ratios need the exact policy that sampled, so "
-        "the forward pass always runs without dropout.",
-        checks="> 0 is a warning",
-    )
-    target_modules: Annotated[list[str], Field(min_length=1)] = key(
-        ["all-linear"],
-        origin="sdk",
-        help="Layers that get an adapter, by the names of their modules.",
-        checks="each name matches a module; the error lists the names there are",
-    )
 
 
 class RewardsConfig(Section):
@@ -144,6 +72,8 @@ class RewardsConfig(Section):
 class TrainingConfig(Section):
     """How much is trained, on what, and how the weights move. Step = one optimizer update."""
 
+    synonyms = "train optim optimizer grpo grpo_config training_args"
+
     num_epochs: Positive = key(
         REQUIRED,
         origin="ref",
@@ -152,6 +82,7 @@ class TrainingConfig(Section):
         unit="epochs",
         example=1,
         resume=True,
+        synonyms="epochs n_epochs max_epochs num_train_epochs total_epochs",
     )
     iterations_per_epoch: Positive = key(
         REQUIRED,
@@ -161,6 +92,7 @@ class TrainingConfig(Section):
         unit="iterations",
         example=20,
         resume=True,
+        synonyms="iterations num_iterations steps num_steps max_steps total_steps total_training_steps steps_per_epoch",
     )
     gradient_accumulation_steps: Positive = key(
         1,
@@ -168,6 +100,7 @@ class TrainingConfig(Section):
         group="batch",
         help="Minibatches of batch_size in one update.",
         unit="minibatches",
+        synonyms="grad_accum grad_accum_steps accumulation_steps accumulate_grad_batches",
     )
     max_accumulated_minibatch: Positive | None = key(
         origin="ref",
@@ -192,6 +125,7 @@ class TrainingConfig(Section):
         unit="sequences",
         checks="more than the episodes of an iteration is noted",
         example=16,
+        synonyms="train_batch_size per_device_train_batch_size mini_batch_size ppo_mini_batch_size",
     )
     group_size: Annotated[int, Field(ge=2)] = key(
         REQUIRED,
@@ -201,6 +135,7 @@ class TrainingConfig(Section):
         unit="episodes",
         checks="divides the episodes of an iteration; the error shows the arithmetic and the nearest values",
         example=4,
+        synonyms="rollout_n num_generations num_return_sequences n_samples_per_prompt samples_per_prompt",
     )
     learning_rate: PositiveFloat = key(
         REQUIRED,
@@ -210,6 +145,7 @@ class TrainingConfig(Section):
         checks="a hint when > 1e-5 with full, or < 1e-6 with lora",
         example=5e-5,
         live=True,
+        synonyms="lr actor_lr policy_lr actor_learning_rate",
     )
     log_interval: Positive = key(
         10,
@@ -219,6 +155,7 @@ class TrainingConfig(Section):
         "N). metrics.jsonl has every step regardless.",
         unit="steps",
         live=True,
+        synonyms="log_every log_freq logging_steps log_every_n_steps",
     )
     weight_sync_interval: Positive = key(
         1,
@@ -227,6 +164,7 @@ class TrainingConfig(Section):
         help="Optimizer updates between two weight syncs.",
         unit="steps",
         checks="at most max_lag, unless that is 0",
+        synonyms="sync_interval sync_every",
     )
     max_lag: NonNegative | None = key(
         group="pipeline",
@@ -237,6 +175,7 @@ class TrainingConfig(Section):
         derived="max(4, training.weight_sync_interval)",
         checks="0, or >= weight_sync_interval; ignored, and said so, while weight_sync.enable is false",
         live=True,
+        synonyms="staleness max_staleness max_off_policy_steps",
     )
     anchor: Literal["behavior", "proximal"] = key(
         "behavior",
@@ -253,6 +192,7 @@ class TrainingConfig(Section):
         derived="by algorithm.variety and training.anchor: 0.02 for gspo and gspo_token (proximal: 3e-4), else 0.2",
         checks="<= 1e-3 under the behavior anchor is a warning: that is inside numeric noise",
         live=True,
+        synonyms="epsilon epsilon_low clip clip_eps clip_range cliprange clip_ratio clip_ratio_low eps_clip",
     )
     clip_eps_high: PositiveFloat | None = key(
         group="loss",
@@ -261,6 +201,7 @@ class TrainingConfig(Section):
         derived="by algorithm.variety and training.anchor: 0.02 for gspo and gspo_token (proximal: 4e-4), else 0.2",
         checks="<= 1e-3 under the behavior anchor is a warning: that is inside numeric noise",
         live=True,
+        synonyms="epsilon epsilon_high clip clip_eps clip_range cliprange clip_ratio clip_ratio_high eps_clip",
     )
     loss_aggregation: Literal["sequence_mean", "length_weighted"] = key(
         "sequence_mean",
@@ -268,6 +209,7 @@ class TrainingConfig(Section):
         help="Each sequence counts once, or by the number of its tokens.",
         why="systems differ here, and call both GSPO",
         checks="length_weighted not with dr_grpo",
+        synonyms="loss_agg_mode",
     )
     advantage_std: bool | None = key(
         group="loss",
@@ -275,6 +217,7 @@ class TrainingConfig(Section):
         why="systems differ on it",
         derived="false for dr_grpo, else true",
         checks="true with dr_grpo is an error",
+        synonyms="scale_rewards normalize_advantages advantage_normalization whiten_advantages norm_adv_by_std_in_grpo",
     )
     mask_truncated: bool = key(
         False,
@@ -282,6 +225,7 @@ class TrainingConfig(Section):
         help="true: episodes that were cut by max_tokens, the context limit or the call limit stay out of the loss, "
         "counted as truncated. Mean and deviation of their group stay.",
         why="systems differ on it",
+        synonyms="mask_truncated_completions overlong_filtering",
     )
     kl_coef: NonNegativeFloat = key(
         0.0,
@@ -290,6 +234,7 @@ class TrainingConfig(Section):
         why="it gives reference_placement a purpose",
         checks="> 0 needs a reference_placement",
         live=True,
+        synonyms="beta kl kl_beta kl_loss_coef kl_penalty kl_weight init_kl_coef",
     )
     gamma: Fraction = key(
         1.0,
@@ -298,6 +243,7 @@ class TrainingConfig(Section):
         why="GAE needs it",
         checks="noted with another method than ppo",
         visible_when=WITH_PPO,
+        synonyms="discount discount_factor",
     )
     gae_lambda: Fraction = key(
         0.95,
@@ -306,6 +252,7 @@ class TrainingConfig(Section):
         why="GAE needs it",
         checks="noted with another method than ppo",
         visible_when=WITH_PPO,
+        synonyms="lam gae_lam",
     )
     value_coef: NonNegativeFloat = key(
         0.5,
@@ -314,18 +261,21 @@ class TrainingConfig(Section):
         why="the critic needs it",
         checks="noted with another method than ppo",
         visible_when=WITH_PPO,
+        synonyms="vf_coef value_loss_coef critic_coef",
     )
     max_grad_norm: PositiveFloat = key(
         1.0,
         group="optimizer",
         help="Gradients are scaled down to this norm. One that is not finite skips the update, and is counted.",
         why="it keeps training stable",
+        synonyms="max_norm grad_clip gradient_clip gradient_clipping gradient_clip_val clip_grad_norm",
     )
     lr_schedule: Literal["constant", "linear", "cosine"] = key(
         "constant",
         group="optimizer",
         help="Shape of the rate over the known total of updates: it stays, or falls to 0 in a line or a cosine.",
         why="full fine-tuning wants it",
+        synonyms="lr_scheduler lr_scheduler_type scheduler",
     )
     warmup_iters: NonNegative = key(
         0,
@@ -334,6 +284,7 @@ class TrainingConfig(Section):
         why="it belongs to a schedule",
         unit="iterations",
         checks="fewer than there are iterations",
+        synonyms="warmup warmup_ratio warmup_steps num_warmup_steps lr_warmup_steps",
     )
     weight_decay: NonNegativeFloat = key(
         0.0, group="optimizer", help="Decoupled weight decay of AdamW.", why="full fine-tuning wants it"
@@ -344,6 +295,7 @@ class TrainingConfig(Section):
         help="Seeds the adapter, the order of data, and each model call. A call's seed is hash(seed, iteration, group, "
         "member, call), whatever the app sends.",
         why="runs must be repeatable",
+        synonyms="random_seed",
     )
     deterministic: bool = key(
         False,
@@ -352,6 +304,7 @@ class TrainingConfig(Section):
         "local engine, a built-in task app, no LLM judge and max_lag 0, equal runs are then equal bit for bit.",
         why="so that this can be tested",
         checks="a warning names the condition that is missing",
+        synonyms="full_determinism",
     )
     dtype: Literal["bfloat16", "float16", "float32"] | None = key(
         group="memory",
@@ -359,12 +312,14 @@ class TrainingConfig(Section):
         "are float32 always.",
         why="old GPUs and exact tests need it",
         derived="bfloat16 with CUDA, and on CPUs with AMX or AVX512-BF16; else float32",
+        synonyms="bf16 fp16 precision mixed_precision torch_dtype",
     )
     gradient_checkpointing: bool | None = key(
         group="memory",
         help="Computes activations twice instead of keeping them: slower, with less memory.",
         why="it trades speed for memory",
         derived="true for full on CUDA, else false",
+        synonyms="activation_checkpointing enable_gradient_checkpointing",
     )
     max_seq_len: Positive | None = key(
         group="memory",
@@ -373,6 +328,7 @@ class TrainingConfig(Section):
         unit="tokens",
         derived="vllm.max_model_len",
         checks="at most vllm.max_model_len",
+        synonyms="max_length max_seq_length seq_len sequence_length model_max_length",
     )
     micro_batch_tokens: Positive | None = key(
         group="memory",
@@ -381,6 +337,7 @@ class TrainingConfig(Section):
         unit="tokens",
         derived="measured at start, with a worst-case step",
         checks=">= max_seq_len",
+        synonyms="micro_batch_size max_tokens_per_gpu ppo_max_token_len_per_gpu",
     )
     max_minutes: PositiveFloat | None = key(
         group="amount",
@@ -388,7 +345,8 @@ class TrainingConfig(Section):
         "It can be resumed.",
         why="GPU time is often rented by the hour",
         unit="min",
-        checks="below the estimate of the first iteration is a warning",
+        checks="not checked yet: that the first iteration fits into it",
+        synonyms="max_hours max_time time_limit",
     )
     step_rewards_weights: dict[str, float] = key(
         {},

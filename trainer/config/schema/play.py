@@ -22,12 +22,14 @@ WITH_JUDGE = {"judge.enabled": (True,)}
 class RolloutConfig(Section):
     """How episodes are asked for and played. "The request" is the rollout request to the task app."""
 
+    synonyms = "generation sampling"
+
     env_name: Name = key(
         REQUIRED,
         origin="ref",
         group="the request",
         help="Which environment of the task app is played. env.env_name of the request.",
-        checks="a warning if the app's task info names another",
+        checks="not checked yet: that the app's task info names the same",
         example="my-task",
     )
     policy_name: Name = key(
@@ -61,6 +63,7 @@ class RolloutConfig(Section):
         unit="turns",
         checks="equal to training.max_turns where that is given",
         example=10,
+        synonyms="max_steps max_episode_steps num_turns max_env_steps",
     )
     episodes_per_batch: Annotated[int, Field(ge=2)] = key(
         REQUIRED,
@@ -70,6 +73,7 @@ class RolloutConfig(Section):
         unit="episodes",
         checks="training.group_size divides the episodes of an iteration",
         example=32,
+        synonyms="rollout_batch_size generation_batch_size episodes_per_step rollouts_per_batch num_rollouts",
     )
     max_concurrent_rollouts: Positive | None = key(
         origin="ref",
@@ -79,8 +83,16 @@ class RolloutConfig(Section):
         unit="rollouts",
         derived="min(rollout.episodes_per_batch, 64)",
         live=True,
+        synonyms="concurrency max_parallel_rollouts num_workers",
     )
-    batches_per_step: Positive = key(1, origin="ref", group="amount", help="Batches of one iteration.", unit="batches")
+    batches_per_step: Positive = key(
+        1,
+        origin="ref",
+        group="amount",
+        help="Batches of one iteration.",
+        unit="batches",
+        synonyms="steps_per_generation",
+    )
     ops: Annotated[list[str], Field(min_length=1)] = key(
         ["agent", "env"],
         origin="sdk",
@@ -167,6 +179,8 @@ class RolloutConfig(Section):
 class DataConfig(Section):
     """Which tasks are played. A task is named by a seed; each group of episodes shares one."""
 
+    synonyms = "dataset"
+
     seed_start: NonNegative = key(
         0, origin="seen", help="The first training seed; then +1, +2 and so on, evaluation seeds left out."
     )
@@ -176,12 +190,19 @@ class DataConfig(Section):
         unit="seeds",
         derived="size of the split, if the task app tells it; else unbounded",
         checks="at least the groups of an iteration; built-in apps refuse seeds outside their set",
+        synonyms="num_prompts num_seeds num_tasks dataset_size",
     )
     split: str | None = key(
-        origin="seen", help="env.config.split of training requests, if absent there.", example="train"
+        origin="seen",
+        help="env.config.split of training requests, if absent there.",
+        example="train",
+        synonyms="train_split dataset_split dataset_train_split",
     )
     evaluation_split: str | None = key(
-        origin="seen", help="env.config.split of evaluation requests, if absent there.", example="test"
+        origin="seen",
+        help="env.config.split of evaluation requests, if absent there.",
+        example="test",
+        synonyms="eval_split val_split test_split dataset_test_split",
     )
     evaluation_episodes: Positive | None = key(
         origin="seen", help="Fills evaluation.instances where that is not given.", unit="episodes"
@@ -199,6 +220,8 @@ class EvaluationConfig(Section):
     Without this section there is no evaluation, and the best checkpoint is chosen by training reward.
     """
 
+    synonyms = "eval eval_config validation test"
+
     instances: NonNegative = key(
         REQUIRED,
         origin="ref",
@@ -207,6 +230,7 @@ class EvaluationConfig(Section):
         derived="data.evaluation_episodes, else len(seeds) x rollouts_per_seed",
         checks="more than len(seeds) while greedy repeats the same answers, and is noted",
         example=50,
+        synonyms="eval_episodes num_eval_episodes num_eval_samples",
     )
     every_n_iters: NonNegative = key(
         REQUIRED,
@@ -215,6 +239,7 @@ class EvaluationConfig(Section):
         unit="iterations",
         example=10,
         live=True,
+        synonyms="eval_steps eval_every eval_freq eval_interval test_freq",
     )
     seeds: Annotated[list[NonNegative], Field(min_length=1)] = key(
         REQUIRED,
@@ -223,11 +248,13 @@ class EvaluationConfig(Section):
         allowed="a list of integers >= 0 that is not empty",
         checks="doubles are a warning",
         example=[0, 1, 2, 3],
+        synonyms="eval_seeds test_seeds",
     )
     temperature: NonNegativeFloat = key(
         0.0,
         help="Sampling temperature of evaluation calls; 0 is greedy.",
         why="training and evaluation sampling must be told apart openly",
+        synonyms="eval_temperature",
     )
     rollouts_per_seed: Positive | None = key(
         origin="seen",

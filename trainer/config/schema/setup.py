@@ -31,6 +31,8 @@ def _a_count_or_off(value: int) -> int:
 class AlgorithmConfig(Section):
     """What kind of training this is, and by which loss. All three keys must be given."""
 
+    synonyms = "algo"
+
     type: Literal["online"] = key(
         REQUIRED,
         origin="ref",
@@ -52,6 +54,7 @@ class AlgorithmConfig(Section):
         "token.",
         checks="policy_gradient goes with gspo, gspo_token, grpo and dr_grpo; ppo goes with ppo",
         example="gspo",
+        synonyms="adv_estimator advantage_estimator loss_type loss_fn algo",
     )
 
 
@@ -64,9 +67,9 @@ class ServicesConfig(Section):
         help="The task app: its URL, or builtin:NAME or a .py file, which the run serves. It is asked for its health, "
         "its tasks and every rollout.",
         allowed="an http(s) URL, builtin:NAME, or the path of a .py file",
-        checks="the variable TASK_APP_URL can stand in for it; the host of a template is refused at launch; a job "
-        "server takes code (.py, and builtin: that runs code) only with --allow-code",
+        checks="the variable TASK_APP_URL can stand in for it; the host of a template is refused at launch",
         example="builtin:facts",
+        synonyms="env_url environment_url task_app task_app_url app_url",
     )
     judge_url: Url | None = key(
         origin="ref",
@@ -74,6 +77,7 @@ class ServicesConfig(Section):
         "a model provider.",
         allowed="an http(s) URL",
         checks="not contacted, and said so, while judge.enabled is false",
+        synonyms="rm_url reward_model_url remote_rm_url",
     )
 
 
@@ -121,6 +125,7 @@ class TopologyConfig(Section):
         derived="vllm.tensor_parallel_size, else 1",
         checks="equal to vllm.tensor_parallel_size if both are given",
         resume=True,
+        synonyms="tp tp_size vllm_tensor_parallel_size tensor_model_parallel_size",
     )
     reference_placement: Literal["none", "shared", "dedicated"] = key(
         "none",
@@ -135,6 +140,8 @@ class TopologyConfig(Section):
 
 class ComputeConfig(Section):
     """The machine. Without this section it is inspected, and the split derived."""
+
+    synonyms = "hardware resources cluster"
 
     gpu_type: Name | None = key(
         origin="ref",
@@ -154,6 +161,7 @@ class ComputeConfig(Section):
         checks="fewer found than asked for is a warning, and the split is derived again",
         example=2,
         resume=True,
+        synonyms="gpus num_gpus n_gpus n_gpus_per_node num_gpus_per_node world_size",
     )
     nodes: Positive = key(
         1,
@@ -163,17 +171,18 @@ class ComputeConfig(Section):
         checks="> 1 needs a launcher other than local",
         visible_when={"compute.launcher": ("ray", "slurm")},
         resume=True,
+        synonyms="nnodes num_nodes n_nodes",
     )
     launcher: Literal["local", "ray", "slurm"] = key(
         "local",
-        help="How the coordinator places inference engines and learner ranks. A launch target of ray or slurm sets "
-        "it, unless it is given.",
+        help="How the coordinator places inference engines and learner ranks.",
         why="nodes means nothing without it",
-        checks="the launcher's client is installed",
+        checks="not checked yet: that the launcher's client is installed",
         resume=True,
     )
     launcher_options: dict[str, Scalar] = key(
         {},
+        allowed="a table of strings, numbers and booleans",
         help="Passed to the launcher's resource request: partition, account, time, address and the like.",
         why="clusters have rules of their own",
         checks="plain values only",
@@ -202,6 +211,8 @@ class VllmConfig(OpenSection):
     that the gateway depends on (port, logprobs mode, scale-out endpoints, LoRA flags) are refused with the reason.
     """
 
+    synonyms = "vllm_config"
+
     tensor_parallel_size: Positive | None = key(
         origin="seen",
         help="GPUs of one engine replica: another name of compute.topology.tensor_parallel.",
@@ -217,12 +228,14 @@ class VllmConfig(OpenSection):
         unit="tokens",
         derived="min(8192, the model's limit), once the model is known",
         checks="> policy.max_tokens; at most the model's own limit",
+        synonyms="context_length max_context_len max_context_length",
     )
     gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1)] | None = key(
         origin="seen",
         help="The engine's share of the memory of its GPUs.",
         derived="0.45 when colocated, else 0.9",
         visible_when=WITH_VLLM,
+        synonyms="vllm_gpu_memory_utilization",
     )
     max_num_seqs: Positive | None = key(
         origin="seen",
@@ -252,6 +265,8 @@ class VllmConfig(OpenSection):
 class PolicyConfig(Section):
     """The policy is the model that is trained. It starts from model_name or from source: one of the two."""
 
+    synonyms = "actor model_config"
+
     model_name: Name | None = key(
         origin="ref",
         group="model",
@@ -259,13 +274,14 @@ class PolicyConfig(Section):
         "cannot be found, cached or by download, fails before any GPU is taken.",
         checks="exactly one of model_name and source",
         example="builtin:smollm2-135m",
+        synonyms="model model_id model_path model_name_or_path base_model pretrain pretrained_model_name_or_path",
     )
     source: Name | None = key(
         origin="ref",
         group="model",
         help="Starts from a checkpoint: ft:JOB[@STEP], rl:BASE:JOB, or a checkpoint folder. An adapter continues as "
         "an adapter.",
-        checks="exactly one of model_name and source; an unknown id lists the known ones",
+        checks="exactly one of model_name and source; not checked yet: that it is there",
         example="ft:my-job@40",
     )
     trainer_mode: Literal["lora", "qlora", "full"] = key(
@@ -274,8 +290,9 @@ class PolicyConfig(Section):
         group="model",
         help="lora: an adapter only; qlora: an adapter on a 4-bit base; full: all weights. full keeps an fp32 master "
         "copy: 16-18 bytes a parameter.",
-        checks="qlora needs CUDA and bitsandbytes, and an engine that can serve the same 4-bit base",
+        checks="qlora needs CUDA and bitsandbytes: checked at launch; not checked yet: an engine that can serve it",
         example="lora",
+        synonyms="use_lora use_peft peft peft_type finetuning_type",
     )
     label: Name = key(
         REQUIRED,
@@ -284,6 +301,7 @@ class PolicyConfig(Section):
         help="Name of the run: first part of its folder, job name and model id. In paths, characters outside "
         "`[A-Za-z0-9._-]` become `-`.",
         example="my-model",
+        synonyms="run_name exp_name experiment_name job_name",
     )
     max_tokens: Positive = key(
         512,
@@ -292,6 +310,7 @@ class PolicyConfig(Section):
         help="Longest completion of one model call. It is told to the task app and enforced by the gateway.",
         unit="tokens",
         checks="< vllm.max_model_len",
+        synonyms="max_new_tokens max_completion_length max_completion_tokens response_length max_response_length",
     )
     temperature: PositiveFloat = key(
         0.7,
@@ -301,6 +320,7 @@ class PolicyConfig(Section):
         "call was recorded with.",
         checks="at 0 the members of a group would be identical and give no gradient",
         live=True,
+        synonyms="sampling_temperature",
     )
     top_p: Annotated[float, Field(gt=0, le=1)] = key(
         1.0,
@@ -329,6 +349,7 @@ class PolicyConfig(Section):
         group="sampling",
         help="Texts at which a completion ends, sent as `stop`. What matched stays in the trained tokens, as it was "
         "sampled.",
+        synonyms="stop stop_words stop_strings",
     )
     inference_url: Url | None = key(
         origin="sdk",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from trainer.config.engine_options import refusal
+from trainer.config.engine_options import why_refused
 
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # what vLLM allows as its maximum
 EXTENSION = "trainer.inference.vllm.worker.WorkerExtension"
@@ -64,7 +64,7 @@ def lora_rank(r: int) -> int:
 def arguments(settings: VllmSettings, served_name: str, socket: str) -> list[str]:
     """What follows the server's module. Raises OptionRefused."""
     for key in settings.extra:
-        if (why := refusal(key)) is not None:
+        if (why := why_refused(key)) is not None:
             raise OptionRefused(f"vllm.{key} cannot be set: {why}; delete it")
     own: dict[str, Any] = {
         "uds": socket,

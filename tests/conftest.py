@@ -1,0 +1,8 @@
+"""For every test: signals as in a terminal. A runner that was started with `&` or nohup ignores SIGINT or SIGHUP, and
+the processes that tests start and interrupt would inherit that."""
+
+import signal
+
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
