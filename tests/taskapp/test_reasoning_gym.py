@@ -1,8 +1,7 @@
-"""The adapter with the real package, where it is installed; CI installs it."""
+"""The adapter with the real package."""
 
 import contextlib
 import functools
-import importlib.util
 import json
 import re
 import sys
@@ -16,9 +15,6 @@ from trainer.taskapp.server import create_task_app
 
 from .conftest import KEY, request_body, serving
 
-installed = pytest.mark.skipif(
-    importlib.util.find_spec("reasoning_gym") is None, reason="needs pip install reasoning-gym"
-)
 # Of different kinds: a number, one of many right answers, a grid, a word, a graph's own scorer without one answer.
 DATASETS = ["leg_counting", "countdown", "game_of_life", "letter_jumble", "graph_color"]
 
@@ -66,7 +62,6 @@ def right_answer(entry):
     return json.dumps({str(vertex): colour for vertex, colour in colours.items()})
 
 
-@installed
 @pytest.mark.parametrize("dataset", DATASETS)
 async def test_right_answers_score_what_the_package_says_and_others_less(play, dataset):
     import reasoning_gym
@@ -84,20 +79,17 @@ async def test_right_answers_score_what_the_package_says_and_others_less(play, d
         assert 0.0 <= parsed.outcome < 0.5
 
 
-@installed
 async def test_an_answer_that_breaks_the_scorer_is_wrong_and_says_why(play):
     parsed, _ = await play("prime_factorization", 0, "<answer>three times five</answer>")
     assert parsed.outcome == 0.0 and parsed.steps[0].info["unreadable"].startswith("ValueError")
     assert parsed.warnings == []
 
 
-@installed
 async def test_a_question_that_is_too_long_costs_its_episode_and_not_the_job(play):
     error, _ = await play("leg_counting", 0, (400, {"error": {"code": "context_length_exceeded", "message": "m"}}))
     assert isinstance(error, RolloutFailure) and error.code == "http_rejected" and "too_long" in error.evidence
 
 
-@installed
 async def test_splits_are_apart_and_seeds_give_the_same_item_each_time(play):
     _, first = await play("leg_counting", 0, "")
     _, again = await play("leg_counting", 0, "", split="train")
@@ -107,7 +99,6 @@ async def test_splits_are_apart_and_seeds_give_the_same_item_each_time(play):
     assert "split train has 10000 seeds, 0-9999" in error.message and calls == []
 
 
-@installed
 async def test_env_config_reaches_the_data_set_and_the_prompt(play):
     few = {"min_animals": 1, "max_animals": 1, "min_instances": 1, "max_instances": 1}
     _, messages = await play("leg_counting", 0, "", dataset=few, system_prompt="none")
@@ -122,7 +113,6 @@ async def test_env_config_reaches_the_data_set_and_the_prompt(play):
         assert words in error.message and calls == []
 
 
-@installed
 async def test_it_is_loaded_by_name_and_says_what_it_asks(key):
     for spec in ("reasoning_gym:leg_counting", "builtin:reasoning_gym.leg_counting", "reasoning_gym.leg_counting"):
         _, app = load_task_app(spec)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import MutableMapping
+from io import StringIO
 from pathlib import Path
 
-from trainer.taskapp.errors import TaskAppError
+from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 
-_LINE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*)")
+from trainer.taskapp.errors import TaskAppError
 
 
 def load_env_file(path: Path, environ: MutableMapping[str, str] = os.environ) -> list[str]:
@@ -18,26 +19,17 @@ def load_env_file(path: Path, environ: MutableMapping[str, str] = os.environ) ->
     Raises TaskAppError, which names the line of a mistake but never repeats it.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         cause = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise TaskAppError(f"cannot read {path}: {cause}", "Give a file of NAME=value lines") from None
-    added = []
-    for number, line in enumerate(map(str.strip, lines), 1):
-        if not line or line.startswith("#"):
-            continue
-        match = _LINE.fullmatch(line)
-        if match is None:
-            raise TaskAppError(f"{path} line {number} is not NAME=value", "Correct it, or put # before it")
-        name, value = match[1], _value(match[2])
-        if name not in environ:
-            environ[name] = value
-            added.append(name)
+    for binding in parse_stream(StringIO(text)):
+        if binding.error or (binding.key is not None and binding.value is None):
+            raise TaskAppError(
+                f"{path} line {binding.original.line} is not NAME=value", "Correct it, or put # before it"
+            )
+    given = {name: value for name, value in dotenv_values(stream=StringIO(text)).items() if value is not None}
+    added = [name for name in given if name not in environ]
+    for name in added:
+        environ[name] = given[name]
     return added
-
-
-def _value(text: str) -> str:
-    """Without the quotes around it, or else without a comment behind it."""
-    if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
-        return text[1:-1]
-    return re.split(r"\s+#", text, maxsplit=1)[0]

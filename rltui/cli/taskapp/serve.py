@@ -1,12 +1,11 @@
-"""`rltui taskapp list [PACKAGE]` and `rltui taskapp serve NAME|FILE.py`: what there is to train on, and serving it.
+"""`rltui taskapp serve NAME|FILE.py`: serving an app.
 
-Serving is done by a child, so that an app cannot harm this program; Ctrl-C ends both, which is no failure.
+A child does it, so that an app cannot harm this program; Ctrl-C ends both, which is no failure.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import secrets
@@ -19,7 +18,6 @@ from rltui.text import clean
 from trainer.taskapp.auth import KEY_NAMES, valid_keys
 from trainer.taskapp.envfile import load_env_file
 from trainer.taskapp.errors import TaskAppError
-from trainer.taskapp.registry import ADAPTERS, BUILTIN, builtin_factory
 from trainer.taskapp.server import check_bind
 
 KEY = KEY_NAMES[0]
@@ -28,57 +26,20 @@ GRACE_S = 5.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "Both take --json and --out; `rltui taskapp serve --help` has the rest."
-    verbs = parser.add_subparsers(dest="action", required=True, metavar="list|serve")
-    listing = verbs.add_parser("list", help="the task apps that need no code", allow_abbrev=False)
-    listing.add_argument("package", nargs="?", choices=sorted(ADAPTERS), help="names the data sets of this package")
-    add_data_options(listing)
-    serve = verbs.add_parser("serve", help="serve one until Ctrl-C", allow_abbrev=False)
-    serve.add_argument("app", metavar="APP", help="a built-in name, FILE.py, or reasoning_gym:DATASET")
-    serve.add_argument("--host", default="127.0.0.1", help="bind address (default: 127.0.0.1)")
-    serve.add_argument("--port", type=int, default=PORT, help=f"0 takes a free one (default: {PORT})")
-    serve.add_argument(
+    parser.add_argument("app", metavar="APP", help="a built-in name, FILE.py, or reasoning_gym:DATASET")
+    parser.add_argument("--host", default="127.0.0.1", help="bind address (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=PORT, help=f"0 takes a free one (default: {PORT})")
+    parser.add_argument(
         "--env-file", type=Path, action="append", default=[], metavar="FILE", help="NAME=value lines for the app"
     )
-    add_data_options(serve)
+    add_data_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     try:
-        return _list(args) if args.action == "list" else _serve(args)
+        return _serve(args)
     except TaskAppError as error:
         raise CliError(clean(f"{error.message}. {error.hint}", 1000)) from error
-
-
-def _list(args: argparse.Namespace) -> int:
-    stream = words(args)
-    if args.package is not None:
-        names = importlib.import_module(ADAPTERS[args.package]).datasets()
-        for name in names:
-            say(f"{args.package}:{name}", stream)
-        emit({"package": args.package, "datasets": names}, as_json=args.json, out=args.out)
-        return OK
-    apps = [_app(name) for name in sorted(BUILTIN)]
-    packages = [_package(name) for name in sorted(ADAPTERS)]
-    for app in apps:
-        sizes = ", ".join(f"{split} {size}" for split, size in app["splits"].items())
-        say(f"{app['name']:12}{app['description']} ({sizes})", stream)
-    for package in packages:
-        how = "`rltui taskapp list {}` names them" if package["installed"] else "not installed: pip install {}"
-        known = package["name"] if package["installed"] else package["name"].replace("_", "-")
-        say(f"{package['name']}:DATASET  any data set of that package; {how.format(known)}", stream)
-    say("serve one: rltui taskapp serve NAME   train on one: services.task_url = builtin:NAME", stream)
-    emit({"apps": apps, "packages": packages}, as_json=args.json, out=args.out)
-    return OK
-
-
-def _app(name: str) -> Json:
-    config = builtin_factory(name)()
-    return {"name": name, "description": config.description, "splits": config.describe_taskset()["sizes"]}
-
-
-def _package(name: str) -> Json:
-    return {"name": name, "app": f"{name}:DATASET", "installed": importlib.util.find_spec(name) is not None}
 
 
 def _serve(args: argparse.Namespace) -> int:
