@@ -1,7 +1,9 @@
-"""The whole run, read from top to bottom: play groups, learn, sync, repeat (DESIGN 5).
+"""The whole run, read from top to bottom: play, learn, bring new weights to the engine that goes on playing (DESIGN 5).
 
-Synchronous: an iteration's episodes are all played with the weights of the iteration before it (max_lag 0), and the
-learner works while the engine rests. Both therefore use all cores, in turn.
+Two things go on at once (PipelineRL, arXiv 2509.19128). The dispatcher plays episodes as far ahead as admission lets
+it; this loop closes one iteration's batch after the other, makes its updates, and syncs after each. What is being
+generated meanwhile goes on under the newer weights: every token knows its version. With max_lag 0 neither is ahead of
+the other, and what comes out is what a plain loop gives.
 """
 
 from __future__ import annotations
@@ -9,57 +11,32 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-
-from trainer.config import Loaded, RunConfig
-from trainer.errors import EXIT_CONFIG, RunError, disk_full
-from trainer.inference.engine import EngineError
-from trainer.learner.client import LearnerError
+from trainer.config import Loaded
+from trainer.control_room import ControlRoom
+from trainer.evaluation import Evaluator
+from trainer.failures import EMPTY_LIMIT, nothing_to_learn, run_error
+from trainer.lag import Contained, Lags
 from trainer.learner.protocol import StepResult
 from trainer.recorder import Recorder
+from trainer.resume import Restored
 from trainer.rewards.advantages import group_advantages
 from trainer.rollout.batch import Update, chunks, shuffled, update_of
-from trainer.rollout.episode import Assignment, Episode
-from trainer.rollout.groups import Group, Tally, TooManyExcluded, collect, gather_all
-from trainer.rollout.measures import evaluation_metrics, iteration_metrics
-from trainer.rollout.player import ModelUnfit, Player, TaskAppFailing
-from trainer.rollout.seeds import SeedCursor, evaluation_plan
+from trainer.rollout.dispatcher import Dispatcher, Sizes
+from trainer.rollout.groups import Group, Tally
+from trainer.rollout.measures import iteration_metrics
+from trainer.rollout.player import Player
+from trainer.rollout.seeds import SeedCursor
+from trainer.saving import CheckpointSaver
 from trainer.services import Services
-from trainer.taskapp.errors import TaskAppRejected
-from trainer.weights.base import WeightSync, WeightSyncError
+from trainer.timing import Timing
+from trainer.waiting import MISSING, Wait, Waits, unless
+from trainer.watch import Watch
+from trainer.weights.base import WeightSync
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Clock:
-    """Where the time of the training loop went, in seconds, and what it bought."""
-
-    collecting: float = 0.0
-    learning: float = 0.0
-    syncing: float = 0.0
-    episodes: int = 0
-    sampled_tokens: int = 0
-
-    @property
-    def total(self) -> float:
-        return self.collecting + self.learning + self.syncing
-
-
-@dataclass(slots=True)
-class Evaluations:
-    """Mean rewards of the evaluations so far, by iteration."""
-
-    means: dict[int, float] = field(default_factory=dict)
-
-    def results(self) -> dict[str, float | None]:
-        ordered = [self.means[i] for i in sorted(self.means)]
-        if not ordered:
-            return {"first": None, "last": None, "best": None}
-        return {"first": ordered[0], "last": ordered[-1], "best": max(ordered)}
 
 
 class Pipeline:
@@ -75,15 +52,37 @@ class Pipeline:
         evaluation: Player,
         cursor: SeedCursor,
         stopping: asyncio.Event,
+        saver: CheckpointSaver,
+        room: ControlRoom,
+        restored: Restored | None = None,
     ) -> None:
-        self._config: RunConfig = loaded.config
         self._derived = loaded.derived
         self._services, self._recorder, self._sync = services, recorder, sync
-        self._train, self._evaluation, self._cursor = train, evaluation, cursor
-        self._stopping = stopping
-        self._last_reward: float | None = None
-        self.clock = Clock()
-        self.evaluations = Evaluations()
+        self._saver, self._room, self._restored, self._stopping = saver, room, restored, stopping
+        self._contained = Contained(recorder.weight_version, recorder.weight_updates)
+        self._dispatcher = Dispatcher(
+            train.play,
+            evaluation.play,
+            cursor,
+            Sizes.of(loaded.config, self._derived),
+            partial(group_advantages, std=loaded.config.training.advantage_std),
+            self._contained,
+            recorder,
+            max_concurrent=loaded.config.rollout.max_concurrent_rollouts,
+            max_lag=self._lag_limit,
+            closed=recorder.iteration,
+            version=recorder.weight_version,
+        )
+        self._waits = Waits()
+        self._timing = Timing(self._waits, self._dispatcher.meter)
+        self._turn = asyncio.Lock()  # whoever uses the learner: an update, or the sync that an evaluation put off
+        means = dict(restored.evaluations) if restored else {}
+        self._evaluator = Evaluator(lambda: room.config, self._dispatcher, recorder, means, self._sync_put_off)
+        self._owes_sync = False
+        self._empty = 0  # iterations in a row without gradient
+        self._last_reward: float | None = restored.last_reward if restored else None
+        self.clock, self.evaluations = self._timing.clock, self._evaluator.evaluations
+        room.on_change(self._changed)
 
     async def run(self) -> str:
         """Trains to the end, or to the next clean place after a stop was asked.
@@ -94,247 +93,255 @@ class Pipeline:
         Raises:
             RunError: the cause that ended the run.
         """
+        watch = Watch(self._recorder, self._present_waits, self._depths, lambda: not self._room.admitting)
+        beside = [asyncio.ensure_future(watch.run()), asyncio.ensure_future(self._open_nothing_once_stopped())]
         try:
             return await self._run()
-        except TaskAppRejected as error:
-            raise RunError("task_app_rejected", error.message, error.hint, error.evidence) from None
-        except TaskAppFailing as error:
-            ours = self._services.task_app is not None
-            where = "see logs/taskapp.log" if ours else "see the log of the task app"
-            raise RunError("task_app_failing", str(error), f"mend the task app; {where}") from None
-        except ModelUnfit as error:
-            raise RunError("no_tool_parser", str(error), exit_code=EXIT_CONFIG) from None
-        except TooManyExcluded as error:
-            raise RunError("too_many_excluded", str(error), "mend the cause, or raise that key") from None
-        except LearnerError as error:
-            if error.code == "disk_full":
-                raise disk_full(self._recorder.writer.paths.root, error) from None
-            raise RunError(error.code, str(error), error.hint, error.evidence) from None
-        except (EngineError, WeightSyncError) as error:
-            raise RunError("engine_failed", str(error), "see logs/inference-0.log") from None
+        except Exception as error:
+            serves = self._services.task_app is not None
+            known = run_error(error, root=self._recorder.writer.paths.root, serves_task_app=serves)
+            if known is None:
+                raise
+            raise known from None
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await self._evaluator.close()
+            await self._dispatcher.close()
 
     async def _run(self) -> str:
-        training, evaluation = self._config.training, self._config.evaluation
-        if self._sync is not None:
-            await self._sync.start(self._recorder.weight_version)
-        if evaluation is not None and not await self._evaluate(0):
-            return "stopped"
-        for iteration in range(1, self._derived["iterations"] + 1):
-            self._recorder.phase("training")
-            started = time.monotonic()
-            batch = await self._unless_stopped(self._collect(iteration))
+        recorder, iterations = self._recorder, self._derived["iterations"]
+        await self._bring_first_weights()
+        if recorder.iteration not in self.evaluations.means and self._evaluator.due(recorder.iteration, iterations):
+            await self._evaluate(recorder.iteration)
+        self._timing.begin()
+        for iteration in range(recorder.iteration + 1, iterations + 1):
+            recorder.phase("training")
+            self._open(True)
+            batch = await self._unless_stopped(self._batch(iteration))
             if batch is None:
                 break
-            groups, tally = batch
-            await self._learn(iteration, groups, tally, time.monotonic() - started)
-            last = iteration == self._derived["iterations"]
-            every = 0 if evaluation is None else evaluation.every_n_iters
-            if evaluation is not None and (last or (every and iteration % every == 0)):
-                if not await self._evaluate(iteration):
-                    break
-            due = self._config.checkpoint.every_n_iters
-            if due and iteration % due == 0 and not last:
-                await self._checkpoint(iteration)
-            if self._out_of_time(training.max_minutes):
+            await self._learn(iteration, *batch)
+            await self._room.iteration_ended(iteration)
+            if self._evaluator.due(iteration, iterations) or self._room.wants("evaluate"):
+                await self._evaluate(iteration)
+            every = self._room.config.checkpoint.every_n_iters
+            if self._room.wants("checkpoint") or (every and iteration % every == 0 and iteration < iterations):
+                await self._unless_stopped(self._until_evaluated())  # its reward is the checkpoint's
+                await self._checkpoint()
+            if self._out_of_time():  # here: an attempt makes one iteration at least, however long it took to load
                 break
-        if self._recorder.step:
-            await self._checkpoint(self._recorder.iteration)
+        await self._unless_stopped(self._until_evaluated())
+        if recorder.step:
+            await self._checkpoint()
         if self._stopping.is_set():
             return "stopped"
-        return "completed" if self._recorder.iteration == self._derived["iterations"] else "max_minutes"
+        return "completed" if recorder.iteration == iterations else "max_minutes"
 
     # --- play -----------------------------------------------------------------------------------------------
 
-    async def _collect(self, iteration: int) -> tuple[list[Group], Tally]:
-        size = self._config.training.group_size
-        collected = await collect(
-            self._train.play,
-            self._cursor,
-            self._recorder.dropped,
-            iteration=iteration,
-            groups=self._derived["groups"],
-            size=size,
-            max_excluded_fraction=self._config.rollout.max_excluded_fraction,
-        )
-        for note in self._services.client.new_notes():
-            self._recorder.warn("task_app", note)
-        for note in self._services.new_engine_notes():
-            self._recorder.warn("engine", note)
-        return collected
+    async def _batch(self, iteration: int) -> tuple[list[Group], Tally]:
+        """Closes the batch of `iteration` once its groups are there, and all that would be too old for the next."""
+        dispatcher = self._dispatcher
+        while (what := dispatcher.missing(iteration)) is not None:
+            overdue = dispatcher.drop_overdue(iteration) if what == "straggler" else None
+            if what == "batch" and self._evaluator.playing and dispatcher.waits_for_policy:
+                what = "eval"
+            with self._waits.of("learner", what, MISSING[what].format(iteration)):
+                await dispatcher.changed(overdue)
+        self._waits.over("learner")
+        return dispatcher.take(iteration)
 
-    async def _evaluate(self, iteration: int) -> bool:
-        """Plays the held-out seeds on the weights now served. False if a stop was asked meanwhile."""
-        evaluation = self._config.evaluation
-        assert evaluation is not None
-        recorder = self._recorder
-        recorder.phase("evaluating")
-        recorder.event(
-            "rl.eval.started",
-            f"evaluation at iteration {iteration}",
-            iteration=iteration,
-            weight_version=recorder.weight_version,
-        )
-        plan = evaluation_plan(evaluation.seeds, evaluation.instances)
-        limit = asyncio.Semaphore(evaluation.max_concurrent_rollouts)
+    async def _evaluate(self, iteration: int) -> None:
+        """On the weights that serve now. Training goes on beside it, unless it is synchronous or over."""
+        alone = self._lag_limit == 0 or iteration == self._derived["iterations"]
+        if alone:
+            self._recorder.phase("evaluating")
+            self._open(False)
+        await self._unless_stopped(self._until_evaluated())
+        if self._stopping.is_set():
+            return
+        self._evaluator.begin(iteration)
+        if alone or self._room.wants("evaluate"):
+            await self._unless_stopped(self._until_evaluated())
+            self._room.done("evaluate")
+        if alone:
+            self._timing.begin()  # what is played and learned in turns has not waited for each other
 
-        async def play(index: int, seed: int) -> Episode:
-            async with limit:
-                return await self._evaluation.play(
-                    Assignment("eval", iteration, None, index // len(evaluation.seeds), seed)
-                )
-
-        episodes = await self._unless_stopped(gather_all([play(i, seed) for i, seed in enumerate(plan)]))
-        if episodes is None:
-            return False
-        values = evaluation_metrics(episodes)
-        recorder.metrics(values, iteration=iteration, eval_step=recorder.weight_updates)
-        reward = values.get("eval/reward_mean")
-        if reward is None:
-            recorder.warn("evaluation_empty", f"no episode of the evaluation at iteration {iteration} has a reward")
-        else:
-            is_best = reward > max(self.evaluations.means.values(), default=-np.inf)
-            self.evaluations.means[iteration] = reward
-            recorder.event(
-                "rl.eval.summary",
-                f"held-out reward {reward:.3f} at iteration {iteration}",
-                iteration=iteration,
-                weight_version=recorder.weight_version,
-                reward_mean=reward,
-                reward_std=values["eval/reward_std"],
-                instances=len(episodes),
-                mixed=False,
-                is_best=is_best,
-            )
-        return True
+    async def _until_evaluated(self) -> None:
+        with self._waits.of("learner", "eval", "the episodes of an evaluation"):
+            await self._evaluator.finish()
+        self._waits.over("learner")
 
     # --- learn ----------------------------------------------------------------------------------------------
 
-    async def _learn(self, iteration: int, groups: list[Group], tally: Tally, collecting: float) -> None:
+    async def _learn(self, iteration: int, groups: list[Group], tally: Tally) -> None:
         """The m optimizer updates of an iteration, each recorded, each followed by a sync where one is due."""
-        recorder, training = self._recorder, self._config.training
-        advantages = {
-            group.index: group_advantages([m.reward.total for m in group.members if m.reward], training.advantage_std)
-            for group in groups
-        }
+        recorder = self._recorder
+        lags = Lags.at_close(groups, self._contained, recorder.step, self._lag_limit)
         for group in groups:
-            recorder.group(group, advantages[group.index])
-        closing = {
-            **iteration_metrics(groups, list(advantages.values()), tally),
-            **self._count_batch(groups, collecting),
-        }
-        lag = recorder.step - recorder.weight_updates  # of the batch, now that it closes
-        recorder.batch_closed(self._derived["E"], lag, self._config.training.max_lag)
-        ordered = shuffled(groups, training.seed, iteration)
-        members = [member for group in ordered for member in group.members]
-        parts = list(chunks(members, self._derived["U"]))
-        spent = collecting
-        for k, part in enumerate(parts):
-            update = update_of(
+            recorder.group(group, iteration)
+        recorder.batch_closed(lags)
+        for code, note in self._services.new_notes():
+            recorder.warn(code, note)
+        updates = self._updates(iteration, groups, lags)
+        closing = iteration_metrics(groups, tally)
+        await self._anchor(updates)
+        stale = sum(masked.code == "stale" for update in updates for masked in update.masked)
+        closing["off_policy/dropped"] = float(tally.excluded["stale"] + stale)
+        for update in updates:
+            await self._update(iteration, update, lags, closing if update is updates[-1] else {})
+        recorder.iteration_done(iteration, groups, tally)
+        self._last_reward = closing["reward/mean"]
+        self._empty = 0 if any(update.sequences for update in updates) else self._empty + 1
+        if self._empty >= EMPTY_LIMIT:
+            raise nothing_to_learn(iteration, self._last_reward)
+
+    def _updates(self, iteration: int, groups: list[Group], lags: Lags) -> list[Update]:
+        training = self._room.config.training
+        members = [member for group in shuffled(groups, training.seed, iteration) for member in group.members]
+        advantages = {group.index: group.advantages for group in groups if group.advantages is not None}
+        return [
+            update_of(
                 part,
                 advantages,
-                lag=lag + k,
+                lags,
+                made=made,
                 max_seq_len=training.max_seq_len,
                 mask_truncated=training.mask_truncated,
             )
-            waited, last = collecting if k == 0 else 0.0, k == len(parts) - 1
-            times = await self._update(iteration, update, waited, lag, closing if last else {}, spent)
-            spent += times
-        recorder.iteration_done(iteration, groups, list(advantages.values()), tally)
-        self._last_reward = closing["reward/mean"]
+            for made, part in enumerate(chunks(members, self._derived["U"]))
+        ]
 
-    def _count_batch(self, groups: list[Group], collecting: float) -> dict[str, float]:
-        tokens = sum(member.sampled_tokens for group in groups for member in group.members)
-        self.clock.collecting += collecting
-        self.clock.episodes += self._derived["E"]
-        self.clock.sampled_tokens += tokens
-        return {"throughput/gen_tokens_per_sec": tokens / collecting}
+    async def _anchor(self, updates: list[Update]) -> None:
+        """Proximal log-probabilities, with the weights before the iteration's first update (DESIGN 4)."""
+        if self._room.config.training.anchor != "proximal" or not any(update.sequences for update in updates):
+            return
+        async with self._turn, self._room.step():
+            with self._timing.learning():
+                result = await self._services.learner.anchor([update.sequences for update in updates])
+        for update in updates:
+            update.take_anchor(result)
 
-    async def _update(
-        self, iteration: int, update: Update, waited: float, lag: int, closing: dict[str, float], spent: float
-    ) -> float:
-        """One optimizer update and its sync; its line is written even if the sync fails. Seconds of both."""
+    async def _update(self, iteration: int, update: Update, lags: Lags, closing: dict[str, float]) -> None:
+        """One optimizer update and its sync; its line is written even if the sync fails."""
         recorder, step = self._recorder, self._recorder.step + 1
         for masked in update.masked:
-            recorder.mask(masked)
-        started = time.monotonic()
-        recorder.status(pipeline={"learner": "busy"})
-        if update.sequences:
-            result = await self._services.learner.step(step, update.sequences)
-        else:
-            result = StepResult(step, {}, [])  # nothing here carries gradient: counted in batch/trainable_frac
-        learning, syncing = time.monotonic() - started, 0.0
-        recorder.step = step
-        recorder.status(pipeline={"learner": "idle"})
-        try:
-            syncing = await self._sync_weights(step, forced=bool(closing))
-        finally:
-            seconds = waited + learning + syncing
-            self.clock.learning += learning
-            self.clock.syncing += syncing
-            values = {
-                "time/step": seconds,
-                "time/wait_for_batch": waited,
-                "time/weight_sync": syncing,
-                "trainer/idle_ratio": 1.0 - learning / seconds,
-                "rollouter/idle_ratio": 1.0 - waited / seconds,
-                "batch/trainable_frac": update.trainable_frac,
-                "off_policy/mean": float(lag),
-                "off_policy/max": float(lag),
-                "throughput/train_tokens_per_sec": update.tokens / learning,
-            }
-            if closing:
-                rate = self._derived["E"] / (spent + learning + syncing)
-                values |= {**closing, "throughput/samples_per_sec": rate, "throughput/episodes_per_min": 60.0 * rate}
-            recorder.step_done(result, update.members, values, iteration=iteration, lag=lag, seconds=seconds)
-        return learning + syncing
+            recorder.mask(masked, iteration)
+        async with self._turn, self._room.step():
+            recorder.status(pipeline={"learner": "busy"})
+            with self._timing.learning():
+                # An update that nothing carries gradient for is none, and counted.
+                result = StepResult(step, {"optim/skipped": 1.0}, [])
+                if update.sequences:
+                    result = await self._services.learner.step(step, update.sequences)
+            recorder.step = step
+            recorder.status(pipeline={"learner": "idle"})
+            own = lags.among(update.members)
+            values = {"batch/trainable_frac": update.trainable_frac}
+            values |= {"off_policy/mean": own.mean, "off_policy/max": float(own.max)}
+            try:
+                values |= await self._sync_if_due(step)
+            finally:
+                values |= self._timing.step(update.tokens)
+                if closing:
+                    values |= {**closing, **self._timing.iteration(self._derived["E"])}
+                seconds = values["time/step"]
+                recorder.step_done(result, update, values, iteration=iteration, lags=own, seconds=seconds)
 
-    async def _sync_weights(self, step: int, *, forced: bool) -> float:
-        """Brings the new weights to the engine when a sync is due. Seconds that it took."""
-        if self._sync is None or not (forced or step % self._config.training.weight_sync_interval == 0):
-            return 0.0
-        self._recorder.status(pipeline={"sync": "updating"})
-        report = await self._sync.sync(self._recorder.weight_version + 1)
-        self._recorder.synced(report, self._services.present())
-        return report.seconds
+    # --- weights --------------------------------------------------------------------------------------------
 
-    async def _checkpoint(self, iteration: int) -> None:
-        recorder = self._recorder
-        if recorder.last_checkpoint_step == recorder.step:
+    async def _bring_first_weights(self) -> None:
+        """What the engine needs before the first call; on a resume, the weights of the checkpoint."""
+        if self._sync is None:
             return
-        recorder.phase("checkpointing")
-        started = time.monotonic()
-        await recorder.checkpoint(
-            self._services.learner,
-            iteration=iteration,
-            reward={"train": self._last_reward, "eval": self.evaluations.means.get(iteration)},
-            cursor={"seed": self._cursor.position, "wraps": self._cursor.wraps},
-            facts={
-                "trainer_mode": self._config.policy.trainer_mode,
-                "base_model": {"name": self._services.model.name, "revision": self._services.model.revision},
-            },
-            keep_last=self._config.checkpoint.keep_last,
-            keep_best=self._config.checkpoint.keep_best,
+        if self._restored is None:
+            await self._sync.start(self._recorder.weight_version)
+            return
+        self._sync.restore_canary(self._restored.canary)
+        await self._sync_weights(self._restored.weight_version)
+
+    async def _sync_if_due(self, step: int) -> dict[str, float]:
+        """Brings the new weights to the engine when a sync is due and no evaluation plays. What the canary says."""
+        ends_iteration = step % self._derived["m"] == 0
+        synchronous = self._room.config.training.max_lag == 0
+        due = step % self._room.config.training.weight_sync_interval == 0
+        self._owes_sync |= due or (synchronous and ends_iteration) or step == self._derived["steps"]
+        if self._sync is None or not self._owes_sync or self._evaluator.playing:
+            return {}
+        return await self._sync_weights(self._recorder.weight_version + 1)
+
+    async def _sync_put_off(self) -> None:
+        """After an evaluation: the sync that was due while it played."""
+        async with self._turn, self._room.step():
+            if self._sync is not None and self._owes_sync and not self._evaluator.playing:
+                await self._sync_weights(self._recorder.weight_version + 1)
+
+    async def _sync_weights(self, version: int) -> dict[str, float]:
+        sync, recorder = self._sync, self._recorder
+        assert sync is not None
+        self._contained.note(version, recorder.step)
+        sync.verify_every_k = self._room.config.training.weight_sync.verify_every_k
+        recorder.status(pipeline={"sync": "updating"})
+        with self._waits.of("engine", "sync", f"the weights of step {recorder.step}"):
+            report = await self._room.with_room(lambda: sync.sync(version))
+        self._waits.over("engine")
+        self._owes_sync = False
+        recorder.synced(report, self._services.present())
+        self._dispatcher.serve(version)
+        return report.metrics()
+
+    async def _checkpoint(self) -> None:
+        recorder = self._recorder
+        await self._saver.save(
+            iteration=recorder.iteration,
+            reward={"train": self._last_reward, "eval": self.evaluations.means.get(recorder.iteration)},
+            cursor=self._dispatcher.cursor(),
+            evaluations=self.evaluations.means,
+            last_reward=self._last_reward,
+            canary=self._sync.canary_state() if self._sync is not None else None,
         )
-        recorder.metrics({"time/checkpoint": time.monotonic() - started}, iteration=iteration)
 
-    # --- ends -----------------------------------------------------------------------------------------------
+    # --- what changes while it runs, and ends ----------------------------------------------------------------
 
-    def _out_of_time(self, max_minutes: float | None) -> bool:
-        if self._stopping.is_set():
-            return True
-        return max_minutes is not None and time.time() - self._recorder.started > 60.0 * max_minutes
+    @property
+    def _lag_limit(self) -> int | None:
+        """None where weights are never synced: the lag then grows with every step, and nothing can be done."""
+        return None if self._sync is None else self._room.config.training.max_lag
+
+    def _changed(self) -> None:
+        """A live key, or a pause."""
+        dispatcher, config = self._dispatcher, self._room.config
+        dispatcher.max_concurrent = config.rollout.max_concurrent_rollouts
+        dispatcher.max_lag, dispatcher.admitting = self._lag_limit, self._room.admitting
+        self._recorder.log_interval = config.training.log_interval
+        dispatcher.fill()
+
+    def _open(self, opening: bool) -> None:
+        """Whether new training groups may be opened."""
+        self._dispatcher.opening = opening and not self._stopping.is_set()
+        self._dispatcher.fill()
+
+    async def _open_nothing_once_stopped(self) -> None:
+        await self._stopping.wait()
+        self._open(False)
+
+    def _out_of_time(self) -> bool:
+        limit = self._room.config.training.max_minutes
+        return self._stopping.is_set() or (limit is not None and time.time() - self._recorder.started > 60.0 * limit)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """The result of `work`, or None when a stop came first; its unfinished episodes are given up."""
-        task = asyncio.ensure_future(work)
-        stop = asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
-            return task.result() if task.done() else None
-        finally:
-            stop.cancel()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        return await unless(self._stopping, work)
+
+    def _present_waits(self) -> list[Wait]:
+        since = self._dispatcher.meter.held_since
+        held = [] if since is None else [Wait("rollouts", "policy", f"weights after step {self._recorder.step}", since)]
+        return self._waits.present + held
+
+    def _depths(self) -> dict[str, Any]:
+        waiting = any(wait.who == "learner" for wait in self._waits.present)
+        return {**self._dispatcher.depths(), **({"learner": "waiting"} if waiting else {})}
 
     @property
     def final_reward(self) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import statistics
 import time
@@ -14,23 +13,15 @@ import numpy as np
 
 from trainer.config import RunConfig
 from trainer.errors import disk_full
-from trainer.learner.client import LearnerProcess
+from trainer.lag import Lags
+from trainer.learner.protocol import Sequence as TrainSequence
 from trainer.learner.protocol import SequenceResult, StepResult
-from trainer.rewards.advantages import GroupAdvantages
-from trainer.rollout.batch import Masked
+from trainer.rollout.batch import Masked, Update
 from trainer.rollout.episode import Episode
 from trainer.rollout.groups import Group, Tally
 from trainer.rollout.player import PlayRules
 from trainer.rollout.transcript import episode_record
 from trainer.rundir import DiskFull, RunWriter
-from trainer.rundir.checkpoints import (
-    begin_checkpoint,
-    checkpoint_name,
-    finish_checkpoint,
-    list_checkpoints,
-    point,
-    prune,
-)
 from trainer.rundir.jsonl import iso
 from trainer.rundir.logs import LogFile
 from trainer.rundir.records import GroupRecord
@@ -39,6 +30,7 @@ from trainer.taskapp.codes import WARNINGS
 from trainer.weights.base import SyncReport
 
 T = TypeVar("T")
+CANARY = ("slope", "residual", "noise")  # of the weight sync's event
 ETA_STEPS = 20  # the remaining time follows from the median of that many steps
 
 
@@ -51,13 +43,9 @@ class Recorder:
         self.weight_version = self.weight_updates = 0
         self.accepted = self.dropped_groups = self.sampled_tokens = 0
         self.excluded: dict[str, int] = {}
-        self.best: dict[str, Any] | None = None  # checkpoint with the highest reward
-        self.checkpoints: list[dict[str, Any]] = []
-        self.last_checkpoint_step = 0
         self.started = time.time()
         self._derived = derived
-        self._per_epoch, self._log_interval = config.training.iterations_per_epoch, config.training.log_interval
-        self._evaluates = config.evaluation is not None
+        self._per_epoch, self.log_interval = config.training.iterations_per_epoch, config.training.log_interval
         self._step_seconds: deque[float] = deque(maxlen=ETA_STEPS)
 
     # --- writing ------------------------------------------------------------------------------------------
@@ -83,6 +71,10 @@ class Recorder:
         self.status(phase=phase, waiting=waiting)
         self.event("rl.phase", phase, phase=phase, **({} if waiting is None else {"for": waiting["for"]}))
 
+    @property
+    def phase_now(self) -> str:
+        return self.writer.document.phase
+
     def warn(self, code: str, text: str) -> None:
         """A warning of the whole run: an event, and an entry of status.json."""
         known = list(self.writer.document.warnings)
@@ -95,6 +87,11 @@ class Recorder:
             known.append(Warned(code=code, text=text, last_at=iso(time.time())))
             self.event("rl.warning", text, level="warning", code=code)
         self.writer.note(warnings=known)  # written with the next beat
+
+    def present(self, pipeline: Mapping[str, Any], waiting: Mapping[str, Any] | None) -> None:
+        """The pipeline as it is now; written with the next beat."""
+        episodes = {**self.counts(), "running": pipeline["running"]}
+        self.writer.note(pipeline=dict(pipeline), waiting=waiting, episodes=episodes)
 
     def sync(self) -> None:
         self._write(self.writer.sync)
@@ -133,19 +130,27 @@ class Recorder:
         culprit = next(m for m in group.members if m.exclusion is not None)
         assert culprit.exclusion is not None
         self.dropped_groups += 1
-        self._group(group, None, {"code": culprit.exclusion.code, "member": culprit.assignment.member})
+        self._group(group, group.iteration, {"code": culprit.exclusion.code, "member": culprit.assignment.member})
         for member in group.members:
             if member.exclusion is None:
-                self._update(member, "group", adv=None, excl="group_dropped")
+                self._update(member, "group", iteration=group.iteration, adv=None, excl="group_dropped")
 
-    def group(self, group: Group, advantages: GroupAdvantages) -> None:
-        self._group(group, advantages, None)
+    def refilled(self, group: Group) -> None:
+        """A dead group in whose place another one is played."""
+        self.group(group, group.iteration)
+
+    def group(self, group: Group, iteration: int) -> None:
+        """A group as it closes, in the batch of `iteration`; its episodes may have been started for another one."""
+        advantages = group.advantages
+        assert advantages is not None
+        self._group(group, iteration, None)
         for member, advantage in zip(group.members, advantages.advantages, strict=True):
             excl = "zero_variance" if advantages.dead else None
-            self._update(member, "group", adv=None if advantages.dead else float(advantage), excl=excl)
+            adv = None if advantages.dead else float(advantage)
+            self._update(member, "group", iteration=iteration, adv=adv, excl=excl)
 
-    def _group(self, group: Group, advantages: GroupAdvantages | None, dropped: dict[str, Any] | None) -> None:
-        iteration = group.members[0].assignment.iteration
+    def _group(self, group: Group, iteration: int, dropped: dict[str, Any] | None) -> None:
+        advantages = group.advantages
         record = GroupRecord(
             step=iteration * self._derived["m"],
             iteration=iteration,
@@ -159,11 +164,11 @@ class Recorder:
             dead=advantages is not None and advantages.dead,
             dropped=dropped,
             replaces=group.replaces,
+            refills=group.refills,
         )
         self._write(self.writer.group, record)
 
-    def _update(self, episode: Episode, kind: str, *, step: int | None = None, **fields: Any) -> None:
-        iteration = episode.assignment.iteration
+    def _update(self, episode: Episode, kind: str, *, iteration: int, step: int | None = None, **fields: Any) -> None:
         self._write(
             self.writer.update,
             episode.n,
@@ -173,70 +178,72 @@ class Recorder:
             **fields,
         )
 
-    def mask(self, masked: Masked) -> None:
+    def mask(self, masked: Masked, iteration: int) -> None:
         """Left out of the loss after advantages; its group's mean and std stay."""
-        for number in range(len(masked.episode.branches)):
-            self._update(masked.episode, "mask", excl=masked.code, branch=number, detail=masked.detail)
+        every = range(len(masked.episode.branches))
+        for branch in every if masked.branch is None else (masked.branch,):
+            what = {"excl": masked.code, "branch": branch, "detail": masked.detail}
+            self._update(masked.episode, "mask", iteration=iteration, **what)
 
     # --- steps ----------------------------------------------------------------------------------------------
 
-    def batch_closed(self, episodes: int, lag: int, limit: int) -> None:
-        self.accepted += episodes
-        self.status(lag={"mean": float(lag), "max": lag, "limit": limit}, episodes=self.counts())
+    def batch_closed(self, lags: Lags) -> None:
+        self.accepted += len(lags.of)
+        self.status(lag={"mean": lags.mean, "max": lags.max, "limit": lags.limit}, episodes=self.counts())
 
     def step_done(
         self,
         result: StepResult,
-        members: Sequence[Episode],
+        update: Update,
         values: Mapping[str, float],
         *,
         iteration: int,
-        lag: int,
+        lags: Lags,
         seconds: float,
     ) -> None:
         """One optimizer update: how each sequence was used, and the metrics line."""
         self.step = result.step
-        rows = {member.n: member for member in members}
-        for used in result.sequences:
+        rows = {member.n: member for member in update.members}
+        for used, sent in zip(result.sequences, update.sequences, strict=True):
             if result.skipped is None:
-                self._used(rows[used.n], used, result.step, lag)
+                self._used(used, sent, result.step, iteration, lags.of[used.n])
         if result.skipped is not None:
-            self._skipped(result, rows)
+            self._skipped(result, rows, iteration)
         self._step_seconds.append(seconds)
         self.metrics({**result.metrics, **values}, iteration=iteration)
-        if self.step % self._log_interval == 0:
-            self._tell_step(result, iteration, lag)
+        if self.step % self.log_interval == 0:
+            self._tell_step(result, iteration, lags.max)
         left = self._derived["steps"] - self.step
         self.status(
             step=self.step,
-            eta_s=statistics.median(self._step_seconds) * left,
+            eta_s=self.median_step_s * left,
             episodes=self.counts(),
             pipeline={"learner": "idle"},
         )
 
-    def _used(self, episode: Episode, used: SequenceResult, step: int, lag: int) -> None:
-        logp = np.frombuffer(used.logp_learner, dtype="<f4")
-        place = self._write(self.writer.learner_block, used.n, used.branch, {"logp_learner": logp})
-        self._update(
-            episode,
-            "use",
+    def _used(self, used: SequenceResult, sent: TrainSequence, step: int, iteration: int, lag: int) -> None:
+        block = {"logp_learner": used.logp_learner, "logp_proximal": sent.logp_proximal, "adv": sent.token_advantage}
+        self.writer.use(
+            used.n,
+            used.branch,
+            {name: np.frombuffer(array, dtype="<f4") for name, array in block.items() if array},
+            iteration=iteration,
             step=step,
-            branch=used.branch,
-            w=episode.branches[used.branch].weight,
+            w=sent.weight,
             s=used.ratio,
             clip=used.clip,
-            prox=None,
+            prox=used.prox,
             gap=[used.gap_mean, used.gap_sd],
             lag=lag,
             lag_in=(step - 1) % self._derived["m"],
-            arr=place,
         )
 
-    def _skipped(self, result: StepResult, rows: Mapping[int, Episode]) -> None:
+    def _skipped(self, result: StepResult, rows: Mapping[int, Episode], iteration: int) -> None:
         """A step without an update trains nobody: its episodes are masked, those behind it are named (WIRE 1.6)."""
+        where = {"iteration": iteration, "step": result.step}
         detail = {"step": result.step, "what": result.skipped}
         for used in result.sequences:
-            self._update(rows[used.n], "mask", step=result.step, excl="step_skipped", branch=used.branch, detail=detail)
+            self._update(rows[used.n], "mask", **where, excl="step_skipped", branch=used.branch, detail=detail)
         names = ", ".join(rows[n].cid for n in result.culprits[:3] if n in rows)
         self.warn("step_skipped", f"step {result.step} made no update: {result.skipped} (episodes {names})")
 
@@ -254,10 +261,9 @@ class Recorder:
             lag=lag,
         )
 
-    def iteration_done(
-        self, iteration: int, groups: Sequence[Group], advantages: Sequence[GroupAdvantages], tally: Tally
-    ) -> None:
+    def iteration_done(self, iteration: int, groups: Sequence[Group], tally: Tally) -> None:
         self.iteration = iteration
+        advantages = [group.advantages for group in groups if group.advantages is not None]
         if all(a.dead for a in advantages):
             self.warn("no_gradient", "in every group of an iteration all rewards were equal: nothing to learn from")
         rewards = np.array([member.total for group in groups for member in group.members], dtype=np.float64)
@@ -272,6 +278,7 @@ class Recorder:
             excluded=tally.excluded.total(),
             groups_zero_std=sum(a.dead for a in advantages),
             groups_dropped=tally.dropped_groups,
+            groups_refilled=tally.refilled_groups,
         )
 
     def metrics(self, values: Mapping[str, float], *, iteration: int, eval_step: int | None = None) -> None:
@@ -285,74 +292,6 @@ class Recorder:
             eval_step=eval_step,
         )
 
-    async def checkpoint(
-        self,
-        learner: LearnerProcess,
-        *,
-        iteration: int,
-        reward: dict[str, float | None],
-        cursor: dict[str, int],
-        facts: Mapping[str, Any],
-        keep_last: int,
-        keep_best: int,
-    ) -> None:
-        """Has the learner fill a folder aside, then makes it a checkpoint: sums, rename, STABLE last (WIRE 5.9)."""
-        folder = self.writer.paths.checkpoints
-        # Rewards of training and of evaluation are not compared: with an evaluation, only evaluated steps compete.
-        score = reward["eval"] if self._evaluates else reward["train"]
-        is_best = score is not None and (self.best is None or score > self.best["reward"])
-        aside = self._write(begin_checkpoint, folder, self.step)
-        state = {
-            "step": self.step,
-            "iteration": iteration,
-            "epoch": self.epoch(iteration),
-            "attempt": self.writer.attempt,
-            "weight_version": self.weight_version,
-            "weight_updates": self.weight_updates,
-            "cursor": cursor,
-            "next_n": self.writer.next_n,
-            "next_seq": self.writer.last_seq + 1,
-        }
-        await learner.checkpoint(aside, state)
-        self._write(self.writer.sync)
-        manifest = {
-            "job_id": self.writer.job_id,
-            "step": self.step,
-            "iteration": iteration,
-            "attempt": self.writer.attempt,
-            "world_size": 1,
-            "reward": reward,
-            "is_best": is_best,
-            **facts,
-        }
-        final = folder / checkpoint_name(self.step)
-        done = await asyncio.to_thread(self._write, finish_checkpoint, aside, final, manifest)
-        self._write(point, folder, "latest", done)
-        place = {
-            "step": self.step,
-            "iteration": iteration,
-            "reward": score,
-            "path": f"checkpoints/{final.name}",
-        }
-        if is_best:
-            self.best = place
-            self._write(point, folder, "best", done)
-        self._write(prune, folder, keep_last, keep_best)
-        self.checkpoints = [
-            {"step": c.step, "iteration": c.iteration, "path": f"checkpoints/{c.path.name}"}
-            for c in list_checkpoints(folder)
-        ]
-        self.event(
-            "rl.checkpoint.saved",
-            f"checkpoint of step {self.step}",
-            iteration=iteration,
-            path=place["path"],
-            reward=score,
-            is_best=is_best,
-        )
-        self.last_checkpoint_step = self.step
-        self.status(last_checkpoint=place, best=self.best)
-
     def synced(self, report: SyncReport, present: Mapping[str, Any]) -> None:
         self.weight_version, self.weight_updates = report.version, self.step
         self.event(
@@ -364,10 +303,19 @@ class Recorder:
             bytes=report.bytes,
             mode=report.mode,
             rounding_gap=report.rounding_gap,
-            verified=None,
+            verified=report.verified,
+            canary=None if report.canary is None else {n: getattr(report.canary, n) for n in CANARY},
         )
+        if report.resent:
+            told = f"the engine did not run weight version {report.version} as first sent; the second sending passed"
+            self.warn("weight_resent", f"{told} the canary")
         updates = {"weight_version": report.version, "weight_updates": self.step}
         self.status(**updates, pipeline={"sync": "idle"}, **present)
+
+    @property
+    def median_step_s(self) -> float:
+        """Of the last steps; 0 before the first."""
+        return statistics.median(self._step_seconds) if self._step_seconds else 0.0
 
     def iteration_of(self, step: int) -> int:
         return -(-step // self._derived["m"])

@@ -100,6 +100,11 @@ class Services:
         gateway = {"url": self.gateway.url, "public_url": self.gateway.public_url}
         return {"gateway": gateway, "engines": [replica.present() for replica in self._replicas]}
 
+    def new_notes(self) -> list[tuple[str, str]]:
+        """(code, text) of what is to be warned of since the last call."""
+        told = [("task_app", note) for note in self.client.new_notes()]
+        return told + [("engine", note) for note in self.new_engine_notes()]
+
     def new_engine_notes(self) -> list[str]:
         """What is to be said of the engine since the last call: how it was chosen, restarts."""
         notes, self._engine_notes = self._engine_notes, []

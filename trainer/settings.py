@@ -82,6 +82,9 @@ def learner_settings(loaded: Loaded, model: Path) -> LearnerSettings:
         lora_alpha=lora.alpha,
         lora_dropout=lora.dropout,
         lora_target_modules=list(lora.target_modules),
+        kl_coef=training.kl_coef,
+        reference=config.compute.topology.reference_placement,
+        episode_tokens=config.rollout.max_turns * config.policy.max_tokens,
         # A builtin's name means nothing to peft: its folder does.
         base_name=str(model) if name.startswith("builtin:") else name,
     )

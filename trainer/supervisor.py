@@ -11,8 +11,8 @@ from typing import Any
 
 import psutil
 
+from trainer.control_room import ControlRoom
 from trainer.recorder import Recorder, resident_bytes
-from trainer.rundir.control import ControlBox
 from trainer.rundir.process import start_time_of
 from trainer.rundir.status import Child
 
@@ -27,10 +27,9 @@ class Supervisor:
         recorder: Recorder,
         children: Callable[[], Sequence[tuple[str, int]]],
         present: Callable[[], dict[str, Any]],
-        ask: Callable[[str, dict[str, Any]], None],
+        room: ControlRoom,
     ) -> None:
-        self._recorder, self._children, self._present, self._ask = recorder, children, present, ask
-        self._box = ControlBox(recorder.writer.paths.root, attempt_started_at=recorder.started)
+        self._recorder, self._children, self._present, self._room = recorder, children, present, room
         self.peak_rss_bytes = 0
 
     async def run(self) -> None:
@@ -39,7 +38,7 @@ class Supervisor:
         psutil.cpu_percent()  # the first call only sets the mark that the next one measures from
         while True:
             now = time.monotonic()
-            self._take_requests()
+            self._room.look()
             children = self._children()
             rss = resident_bytes([os.getpid(), *(pid for _, pid in children)])
             self.peak_rss_bytes = max(self.peak_rss_bytes, rss)
@@ -53,21 +52,6 @@ class Supervisor:
                 self._sample(rss)
                 next_system = now + SYSTEM_S
             await asyncio.sleep(CONTROL_S)
-
-    def _take_requests(self) -> None:
-        for request in self._box.take():
-            about = {"control_id": request.control_id, "action": request.action}
-            reason = request.refusal
-            if reason is None and request.action not in ("stop", "kill"):
-                reason = "no_such_action"
-            if reason is not None:
-                text = f"{request.action or 'a request'} was refused: {reason}"
-                self._recorder.event("rl.control.refused", text, **about, by=request.by, reason=reason)
-            else:
-                self._recorder.event("rl.control.accepted", f"{request.action} was asked", **about, by=request.by)
-                self._ask(request.action, request.by)
-                self._recorder.event("rl.control.done", f"{request.action} is under way", **about, by=request.by)
-            self._box.finish(request)
 
     def _sample(self, rss: int) -> None:
         recorder = self._recorder

@@ -126,9 +126,9 @@ def _key(data: Json) -> Iterator[str]:
     if data["matters_when"]:
         yield _fact("matters", f"when {_condition(data['matters_when'])}")
     if data["live"]:
-        yield _fact("live", "it is meant to change while a run is going, or when it is resumed (neither is built yet)")
+        yield _fact("live", "it may change while a run is going (rltui steer RUN set), and when it is resumed")
     elif data["resume"]:
-        yield _fact("live", "it may differ when a run is resumed (which is not built yet)")
+        yield _fact("live", "it may differ when a run is resumed")
     else:
         yield _fact("live", "no: a run keeps it")
     if data["why"]:

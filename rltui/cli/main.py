@@ -21,6 +21,7 @@ VERBS = {
     "train": ("rltui.cli.train", "start a run from a config and follow it"),
     "runs": ("rltui.cli.runs", "list the runs of a folder"),
     "show": ("rltui.cli.show", "one run: state, numbers, last events, what to do next"),
+    "steer": ("rltui.cli.steer", "pause, resume, change and save a run while it is going, and wait for its answer"),
     "stop": ("rltui.cli.stop", "ask a run to stop, and wait until it has"),
     "validate": ("rltui.cli.validate", "check a config: every error at once, each with its fix"),
     "explain": ("rltui.cli.explain", "what a config key does, what it may be, and what it is when it is not given"),

@@ -18,6 +18,7 @@ from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.sources.find import default_runs_dir
 from rltui.sources.local import LocalRunSource
 from rltui.text import clean
+from trainer.rundir.reader import RunReader
 
 LAST_EVENTS = 8
 LAST_CHECKPOINTS = 5
@@ -75,18 +76,29 @@ def next_commands(folder: Path, status: Json | None, *, shown: bool = False) -> 
     state = (status or {}).get("state")
     name = run_name(folder)
     if state in TERMINAL:
-        again = [_again(folder)] if state != "succeeded" and (folder / "config.toml").exists() else []
+        again = _again(folder, status or {}) if (folder / "config.toml").exists() else []
         look = [] if shown else [f"{program()} show {name}"]
         return [*again, *look, f"{program()} runs"]
-    return [f"{program()} show {name} --follow", f"{program()} stop {name}", f"{program()} runs"]
+    paused = [f"{program()} steer {name} resume"] if state == "paused" and _by_request(status or {}) else []
+    return [*paused, f"{program()} show {name} --follow", f"{program()} stop {name}", f"{program()} runs"]
 
 
-def _again(folder: Path) -> str:
-    """The command that starts the same run once more, with what was given beside its config."""
+def _by_request(status: Json) -> bool:
+    return (status.get("paused") or {}).get("reason") == "request"
+
+
+def _again(folder: Path, status: Json) -> list[str]:
+    """The command that goes on with a run that is not complete, or else starts it once more as it was given."""
+    if status.get("end_reason") == "completed":
+        return []
+    if any(checkpoint.resumable for checkpoint in RunReader(folder).checkpoints()):
+        return [f"{program()} train --resume {run_name(folder)}"]
+    if status.get("state") == "succeeded":
+        return []
     words = ["train", str(folder / "config.toml")]
     for item in _sets(folder):
         words += ["--set", item]
-    return f"{program()} {shlex.join(words)}"
+    return [f"{program()} {shlex.join(words)}"]
 
 
 def _sets(folder: Path) -> list[str]:

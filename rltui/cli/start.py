@@ -31,6 +31,8 @@ class Plan:
     loaded: Loaded
     job: Job
     launcher: Launcher
+    attempt: int = 1
+    from_step: int | None = None  # of a resumed run: of the checkpoint that it goes on from
 
     @property
     def log_interval(self) -> int:
@@ -119,7 +121,10 @@ def follow(plan: Plan, source: LocalRunSource, started: Started, args: argparse.
 
 def follower_of(plan: Plan, source: LocalRunSource, started: Started, printer: Printer) -> Follower:
     told = {problem.code for problem in plan.loaded.warnings}
-    return Follower(source, printer, started=started, steers=True, log_interval=plan.log_interval, told=told)
+    follower = Follower(source, printer, started=started, steers=True, log_interval=plan.log_interval, told=told)
+    if plan.job.resume:
+        follower.skip_history()
+    return follower
 
 
 def exit_code(status: Json, code: int, started: Started) -> int:

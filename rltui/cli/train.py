@@ -1,5 +1,7 @@
 """`rltui train CONFIG`: checks the config, starts the run in its own session, and follows it.
 
+`rltui train --resume RUN` goes on with a run that has ended, from its newest checkpoint.
+
 The run outlives this command: a closed terminal leaves it running. Ctrl-C stops it, cleanly.
 """
 
@@ -12,6 +14,7 @@ from rltui.cli.configs import amount
 from rltui.cli.follow import ending
 from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say, words
 from rltui.cli.progress import Printer
+from rltui.cli.resuming import await_attempt, prepare_resume
 from rltui.cli.show import next_commands, weights
 from rltui.cli.start import (
     Plan,
@@ -40,6 +43,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task-url", metavar="URL", help="services.task_url: where the task app is")
     parser.add_argument("--model", help="policy.model_name; policy.source for ft:… and rl:…")
     parser.add_argument("--allow-unknown", action="store_true", help="unknown keys are warnings, not errors")
+    parser.add_argument("--resume", metavar="RUN", help="go on with a run that has ended: its path, name or job id")
+    parser.add_argument(
+        "--from", type=int, metavar="STEP", dest="from_step", help="with --resume: that checkpoint, not the newest"
+    )
+    parser.add_argument("--runs-dir", type=Path, metavar="DIR", help="with --resume: where runs are (default: runs)")
     parser.add_argument("--dry-run", action="store_true", help="check the config and show what would start")
     parser.add_argument("--detach", action="store_true", help="return as soon as the run trains")
     parser.add_argument(
@@ -57,6 +65,9 @@ def run(args: argparse.Namespace) -> int:
     stream = words(args)
     source, started = launch(plan)
     say(f"run {plan.job.run_dir}", stream)
+    if plan.job.resume:
+        await_attempt(plan, source, started)
+        say(f"attempt {plan.attempt} goes on from step {plan.from_step}", stream)
     if args.detach or not args.poll:
         return _detach(plan, source, started, args)
     status, code = follow(plan, source, started, args)
@@ -76,6 +87,10 @@ def _plan(args: argparse.Namespace) -> Plan:
     if args.model:
         sets.append(model_set(args.model))
     config = _config(args)
+    if args.resume is not None:
+        return prepare_resume(args, sets)
+    if args.from_step is not None or args.runs_dir is not None:
+        raise CliError("--from and --runs-dir belong to --resume RUN")
     if config is None:
         raise CliError("no config: rltui train CONFIG (sample_configs/ has some; `rltui demo` needs none)")
     return prepare(config, sets, run_dir=args.run_dir, allow_unknown=args.allow_unknown)
@@ -93,7 +108,8 @@ def _dry_run(plan: Plan, args: argparse.Namespace) -> int:
     description = plan.describe()
     if not args.json:
         say(amount(plan.derived), words(args))
-        say(f"would make {plan.job.run_dir}", words(args))
+        doing = f"go on from step {plan.from_step} in" if plan.job.resume else "make"
+        say(f"would {doing} {plan.job.run_dir}", words(args))
         say(f"would run  {shlex.join(description['command'])}", words(args))
         say(DRY_RUN, words(args))
     emit({"dry_run": True, **description}, as_json=args.json, out=args.out)

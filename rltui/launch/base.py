@@ -16,6 +16,8 @@ class Job:
     job_id: str
     sets: tuple[str, ...] = ()
     allow_unknown: bool = False
+    resume: bool = False  # a further attempt of the run in run_dir
+    from_step: int | None = None  # of the checkpoint to go on from; None: the newest
 
 
 class Started(ABC):

@@ -31,6 +31,10 @@ class LocalLauncher(Launcher):
             argv += ["--set", item]
         if job.allow_unknown:
             argv.append("--allow-unknown")
+        if job.resume:
+            argv.append("--resume")
+        if job.from_step is not None:
+            argv += ["--from", str(job.from_step)]
         return argv
 
     def start(self, job: Job) -> LocalRun:

@@ -41,7 +41,7 @@ def test_a_derived_key_shows_its_formula(capsys):
 
 
 def test_live_and_resume_are_told_apart(capsys):
-    assert "meant to change while a run is going" in explain(capsys, "training.learning_rate")[1]
+    assert "may change while a run is going" in explain(capsys, "training.learning_rate")[1]
     assert "may differ when a run is resumed" in explain(capsys, "training.num_epochs")[1]
     assert "no: a run keeps it" in explain(capsys, "training.group_size")[1]
 

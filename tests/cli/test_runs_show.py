@@ -56,6 +56,8 @@ def test_what_failed_can_be_started_again_with_what_was_set(rltui, here, synthet
     shutil.copy("my.toml", run / "config.toml")
     sets = ["training.seed=7", 'rollout.env_config={ a = "x y", b.c = 1e-3 }', "policy.max_tokens=9"]
     (run / "resolved.json").write_text(json.dumps(load("my.toml", sets=sets).resolved()))
+    assert last_object(rltui("show", run, "--json").out)["next"][0].endswith(f"train --resume {run.name}")
+    shutil.rmtree(run / "checkpoints")  # with nothing to go on from it is begun anew
     again = last_object(rltui("show", run, "--json").out)["next"][0]
     arguments = shlex.split(again.partition(" train ")[2])
     assert arguments[0] == str(run / "config.toml")

@@ -111,7 +111,6 @@ def in_sections(given: dict[str, str]) -> str:
     ("given", "fix"),
     [
         ({"algorithm.method": "ppo"}, "--set algorithm.method=policy_gradient"),
-        ({"training.kl_coef": "0.1"}, "kl_coef = 0"),
         ({"compute.nodes": "2"}, "nodes = 1"),
         ({"rollout.rubric_rewards_only": "true"}, "rubric_rewards_only = false"),
         (

@@ -31,7 +31,6 @@ ON_CPU: dict[str, dict[str, int]] = {
 # Keys whose machinery comes later, on a CPU. It shrinks until it is empty.
 NOT_YET = {
     "judge": ["judge.enabled"],
-    "eight_gpu_full": ["training.anchor"],
 }
 OF_A_CPU = {"gpus_found", "local_engine"}
 ON_GPUS = {name: {code: n for code, n in said.items() if code not in OF_A_CPU} for name, said in ON_CPU.items()}

@@ -78,10 +78,19 @@ class Trainer:
     def start(self, *sets: str, env: dict[str, str] | None = None) -> tuple[subprocess.Popen, Path]:
         self.count += 1
         run_dir = self.folder / f"run-{self.count}"
-        command = [sys.executable, "-m", "trainer", "run", str(self.config), "--run-dir", str(run_dir)]
+        return self._begin(self.config, run_dir, sets, env), run_dir
+
+    def resume(self, run_dir: Path, *sets: str, options: tuple[str, ...] = ()) -> tuple[subprocess.Popen, Path]:
+        """A further attempt of the run in that folder, by its own copy of the config."""
+        return self._begin(run_dir / "config.toml", run_dir, sets, None, "--resume", *options), run_dir
+
+    def _begin(
+        self, config: Path, run_dir: Path, sets: tuple[str, ...], env: dict[str, str] | None, *options: str
+    ) -> subprocess.Popen:
+        command = [sys.executable, "-m", "trainer", "run", str(config), "--run-dir", str(run_dir), *options]
         for item in sets:
             command += ["--set", item]
-        process = subprocess.Popen(
+        return subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -90,7 +99,6 @@ class Trainer:
             env={**os.environ, **(env or {})},
             cwd=self.folder,
         )
-        return process, run_dir
 
     def finish(self, process: subprocess.Popen, run_dir: Path, timeout: float = 120) -> Finished:
         out, err = process.communicate(timeout=timeout)

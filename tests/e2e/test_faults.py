@@ -173,8 +173,8 @@ def test_a_child_that_is_killed_ends_the_run_with_its_name(trainer, role):
     check(trainer.finish(process, run_dir), code=3, state="failed", says=name)
 
 
-def test_a_full_disk_fails_with_its_cause_and_keeps_what_is_written(trainer, tmp_path):
-    """A file system of 4 MB: the weights of the model do not fit, the record so far stays readable."""
+def test_a_full_disk_pauses_the_run_and_room_lets_it_go_on(trainer, tmp_path):
+    """A file system of 4 MB: the weights of the model do not fit. When it has grown, the run goes on by itself."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(disk)], capture_output=True)
@@ -182,12 +182,16 @@ def test_a_full_disk_fails_with_its_cause_and_keeps_what_is_written(trainer, tmp
         pytest.skip("needs the right to mount a small file system")
     try:
         trainer.folder = disk
-        run = trainer.finish(*trainer.start())
-        assert run.code == 3, run.stderr
-        assert run.status["state"] == "failed" and run.status["error"]["code"] == "disk_full"
-        assert "free some space" in run.stderr and "Traceback" not in run.stderr
-        for line in (run.run_dir / "events.jsonl").read_text().splitlines():
-            json.loads(line)
+        process, run_dir = trainer.start("evaluation.instances=1")
+        status = wait_for(run_dir, lambda status: status and status["state"] == "paused")
+        assert (status["phase"], status["paused"]["reason"]) == ("paused", "disk_full")
+        assert json.loads((run_dir / "status.json").read_text())["beat"] >= status["beat"] and process.poll() is None
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        run = trainer.finish(process, run_dir)
+        assert run.code == 0, run.stderr
+        phases = [event["data"].get("reason") for event in run.lines("events.jsonl") if event["type"] == "rl.phase"]
+        assert phases.count("disk_full") == 1
+        assert run.status["results"]["episodes"] == 16 and run.status["paused"] is None
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 

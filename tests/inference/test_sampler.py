@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from trainer.inference.sampler import Draw, sample, uniform
+from trainer.inference.sampler import Draw, likeliest, sample, uniform
 
 
 def test_uniform_is_in_range_even_and_without_memory():
@@ -35,6 +35,17 @@ def test_greedy_and_sampled_rows_in_one_batch():
     tokens, logps = sample(logits.clone(), [Draw(0, 0.9), Draw(1, 0.2), Draw(0, 0.1)])
     assert tokens[0] == logits[0].argmax() and tokens[2] == logits[2].argmax()
     assert logps[0] == pytest.approx(logits[0].log_softmax(-1).max().item(), abs=1e-6)
+
+
+def test_the_likeliest_tokens_of_the_rows_that_ask():
+    torch.manual_seed(2)
+    logits = torch.randn(3, 50)
+    before = logits.clone()
+    found = likeliest(logits, [0, 3, 99])
+    assert torch.equal(logits, before) and sorted(found) == [1, 2] and len(found[2]) == 50
+    expected = logits[1].log_softmax(-1).topk(3)
+    assert list(found[1]) == expected.indices.tolist()
+    assert list(found[1].values()) == pytest.approx(expected.values.tolist())
 
 
 def test_extremes_never_draw_what_has_no_mass():

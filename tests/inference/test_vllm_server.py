@@ -40,6 +40,7 @@ class Server:
         self.bodies: list[dict] = []
         self.limit, self.spans, self.processed = 512, True, True
         self.options = started()
+        self.top = {65: -0.5, 7: -1.5}  # the likeliest tokens, for a call that asks
         self.app = Starlette(routes=[Route("/{path:path}", self.answer, methods=["GET", "POST"])])
 
     async def answer(self, request):
@@ -75,6 +76,8 @@ class Server:
     async def text_stream(self, body):
         logprobs = {"token_logprobs": [self.logprob(body)], "tokens": [""], "top_logprobs": [{}], "text_offset": [0]}
         for token in (65, 66):
+            if body["logprobs"] and body["return_tokens_as_token_ids"]:
+                logprobs["top_logprobs"] = [{f"token_id:{t}": p for t, p in self.top.items()}]
             choice = {"index": 0, "text": "", "token_ids": [token], "logprobs": logprobs, "finish_reason": None}
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
         last = {"index": 0, "text": "AB", "token_ids": [], "finish_reason": "stop", "stop_reason": "B"}
@@ -82,7 +85,8 @@ class Server:
         yield "data: [DONE]\n\n"
 
     async def stream(self, sampling):
-        tokens = [{"token_id": t, "logprob": self.logprob(sampling)} for t in (65, 66)]
+        tops = [{"token_id": t, "logprob": p} for t, p in self.top.items()] if sampling["logprobs"] else []
+        tokens = [{"token_id": t, "logprob": self.logprob(sampling), "top_logprobs": tops} for t in (65, 66)]
         choice = {"index": 0, "token_ids": [65, 66], "logprobs": {"content": tokens}, "finish_reason": None}
         yield f"data: {json.dumps({'choices': [choice]})}\n\n"
         spans = [{"version": "0", "start": 0, "end": 2}] if self.spans else None
@@ -144,6 +148,32 @@ async def test_an_update_pauses_keeps_and_resumes_and_says_its_version(server, t
     assert salts[-3].endswith("-v4") and salts[-1].endswith("-v0")
     assert salts[-1] != salts[0].replace("v4", "v0")  # an earlier run's cache is not this one's
     await other.stop()
+    await engine.stop()
+
+
+async def test_a_version_that_is_sent_twice_shares_no_cache_with_itself(server, tiny, hf, tmp_path):
+    """The first sending may have brought other weights: that is why it was repeated."""
+    engine = engine_at(server, tiny)
+    await engine.start()
+    write_update(tmp_path, hf, ["model.norm.weight"])
+    for _ in range(2):
+        await engine.load_weights(tmp_path, 4)
+        await complete(engine, [1])
+    first, second = [body["cache_salt"] for body in server.bodies if "cache_salt" in body][-2:]
+    assert first != second
+    await engine.stop()
+
+
+@pytest.mark.parametrize("text", [False, True])
+async def test_a_call_may_ask_for_the_likeliest_tokens(server, tiny, text):
+    if text:
+        server.missing = set(ROUTES["generate"])
+    engine = engine_at(server, tiny)
+    await engine.start()
+    done = await complete(engine, [1, 2, 3], temperature=0.0, top_logprobs=2)
+    assert [top for chunk in done.chunks for top in chunk.top] == [{65: -0.5, 7: -1.5}] * 2
+    done = await complete(engine, [1, 2, 3])
+    assert {chunk.top for chunk in done.chunks} == {None}
     await engine.stop()
 
 

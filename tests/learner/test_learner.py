@@ -177,10 +177,15 @@ def test_settings(settings) -> None:
     learner.set({"learning_rate": 0.5, "clip_eps_low": 0.3})
     assert learner.step(1, make_groups()).metrics["optim/lr"] == 0.5
     with pytest.raises(ValueError, match="seed cannot be changed"):
-        learner.set({"seed": 4})
+        learner.set({"learning_rate": 0.9, "seed": 4})
+    with pytest.raises(ValueError, match="reference_placement is none"):
+        learner.set({"learning_rate": 0.9, "kl_coef": 0.1})
+    assert learner.settings.learning_rate == 0.5  # all or nothing
     for wrong, message in (
         ({"variety": "ppo"}, "algorithm.variety"),
-        ({"anchor": "proximal"}, "training.anchor"),
+        ({"anchor": "exact"}, "training.anchor"),
+        ({"reference": "dedicated"}, "compute.topology.reference_placement"),
+        ({"kl_coef": 0.1}, "reference_placement is none"),
     ):
         with pytest.raises(ValueError, match=message):
             Learner(settings(**wrong))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainer.learner.noise import clip_noise_floor, ratio_band, sequence_noise
+from trainer.learner.noise import clip_noise_floor, noise_of, ratio_band
 
 
 @pytest.mark.parametrize(("tokens", "expected"), [(5, 0.21), (20, 0.055)])
@@ -19,13 +19,13 @@ def test_floor_against_simulation_with_correlated_noise() -> None:
     log_s, positive = token.mean(-1), rng.random(episodes) < 0.5
     s = np.exp(log_s)
     clipped = np.where(positive, s > 1.03, s < 0.98).mean()
-    sd = sequence_noise(log_s[:5000].tolist())
+    sd = noise_of(log_s[:5000])
     assert sd is not None and sd > 1.5 * 0.04 / length**0.5
     assert clip_noise_floor(sd, 0.02, 0.03) == pytest.approx(clipped, abs=0.01)
 
 
 def test_edges() -> None:
-    assert sequence_noise([0.1]) is None
+    assert noise_of([0.1]) is None and noise_of([]) is None
     assert clip_noise_floor(0.0, 0.1, 0.1) == 0.0
     assert clip_noise_floor(1.0, 1.0, 10.0) == pytest.approx(0.5 * 0.0082, abs=1e-3)
     assert ratio_band(None) == 0.01 and ratio_band(0.02) == pytest.approx(0.06)

@@ -1,9 +1,10 @@
 """The admission rule under simulation: no deadlock, bounded run-ahead, and at max_lag 0 a synchronous run."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.rollout.admission import admitted
+from trainer.rollout.admission import admitted, first_overfull, newest_iteration
 
 
 @given(
@@ -37,3 +38,36 @@ def test_at_lag_zero_the_next_iteration_waits_for_all_updates_of_this_one():
     assert admitted(**rule, updates_served=0) == 32
     assert admitted(**rule, updates_served=1) == 32
     assert admitted(**rule, updates_served=2) == 64
+
+
+@given(steps=st.integers(1, 9), max_lag=st.integers(0, 40), updates=st.integers(0, 200))
+def test_what_is_started_now_is_young_enough_for_the_newest_iteration_and_for_none_after_it(steps, max_lag, updates):
+    newest = newest_iteration(steps=steps, max_lag=max_lag, updates_served=updates)
+    assert (newest - 1) * steps - updates <= max_lag < newest * steps - updates
+
+
+@pytest.mark.parametrize(
+    ("newest", "overfull"),
+    [
+        ([], None),
+        ([6, 6, 7, 7], None),  # two places each in the batches 6 and 7
+        ([5], 5),  # what must be in this batch may not be left
+        ([6, 6, 6], 6),
+        ([6, 7, 7, 7, 7], 7),
+        ([4, 4, 4], None),  # lost already
+    ],
+)
+def test_a_batch_leaves_no_more_than_the_next_ones_have_places_for(newest, overfull):
+    assert first_overfull(newest, iteration=5, groups=2) == overfull
+
+
+@given(st.lists(st.integers(1, 8), max_size=12), st.integers(1, 3), st.integers(1, 3))
+def test_if_all_fits_the_oldest_first_fit_one_batch_after_the_other(newest, groups, iteration):
+    """Whatever comes ready in whatever order: taking the oldest first loses none that could be in time."""
+    left = sorted(n for n in newest if n > iteration)
+    if first_overfull(left, iteration=iteration, groups=groups) is not None:
+        return
+    while left:
+        iteration += 1
+        batch, left = left[:groups], left[groups:]
+        assert min(batch) >= iteration and first_overfull(left, iteration=iteration, groups=groups) is None

@@ -2,6 +2,8 @@
 
 import pytest
 
+from trainer.lag import Lags
+from trainer.learner.protocol import AnchoredSequence, AnchorResult
 from trainer.rewards.advantages import group_advantages
 from trainer.rollout.batch import chunks, shuffled, update_of
 from trainer.rollout.episode import Assignment, Episode
@@ -41,7 +43,8 @@ def member(n, group, number, *, tokens=4, stop="completed", branches=1, temperat
 
 def learn_from(members, rewards, **changes):
     advantages = {g: group_advantages(values) for g, values in rewards.items()}
-    return update_of(members, advantages, **{"lag": 3, "max_seq_len": 10, "mask_truncated": False, **changes})
+    lags = changes.pop("lags", None) or Lags({m.n: 2 for m in members}, 4)
+    return update_of(members, advantages, lags, **{"made": 1, "max_seq_len": 10, "mask_truncated": False, **changes})
 
 
 def test_members_of_a_dead_group_are_neither_learned_from_nor_masked():
@@ -69,3 +72,26 @@ def test_branches_share_the_advantage_and_weigh_one_episode_together():
 def test_an_update_of_dead_groups_only_has_no_sequence():
     update = learn_from([member(0, 0, 0), member(1, 0, 1)], {0: [0.5, 0.5]})
     assert update.sequences == [] and update.trainable_frac == 0.0 and update.tokens == 0
+
+
+def test_the_lag_of_a_sequence_counts_the_updates_since_the_batch_closed():
+    members = [member(0, 0, 0), member(1, 0, 1)]
+    update = learn_from(members, {0: [0.0, 1.0]}, lags=Lags({0: 0, 1: 3}, 4), made=2)
+    assert [s.lag for s in update.sequences] == [2, 5]
+
+
+def test_what_is_older_than_a_limit_that_was_lowered_is_masked_alone():
+    members = [member(0, 0, 0), member(1, 0, 1)]
+    update = learn_from(members, {0: [0.0, 1.0]}, lags=Lags({0: 5, 1: 4}, 4))
+    assert [(m.episode.n, m.code, m.detail["lag"]) for m in update.masked] == [(0, "stale", 5)]
+    assert [s.n for s in update.sequences] == [1]
+
+
+def test_the_proximal_mask_leaves_out_the_branch_and_names_its_ratio():
+    update = learn_from([member(0, 0, 0, branches=2), member(1, 0, 1)], {0: [0.0, 1.0]})
+    sequences = [AnchoredSequence(s.n, s.branch, 1.02, (s.n, s.branch) == (0, 1), b"") for s in update.sequences]
+    update.take_anchor(AnchorResult(0.99, 1.01, sequences))
+    assert [(s.n, s.branch) for s in update.sequences] == [(0, 0), (1, 0)]
+    [masked] = update.masked
+    assert (masked.episode.n, masked.branch, masked.code) == (0, 1, "proximal_mask")
+    assert masked.detail == {"ratio": 1.02, "low": 0.99, "high": 1.01}

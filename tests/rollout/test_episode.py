@@ -88,8 +88,9 @@ def test_iteration_numbers_by_hand():
         Group(1, 1, [episode(1.0, seed=1), episode(1.0, seed=1, member=1)]),
         Group(2, 2, [episode(0.0, seed=2), episode(0.0, seed=2, member=1)]),
     ]
-    advantages = [group_advantages([m.total for m in g.members]) for g in groups]
-    values = iteration_metrics(groups, advantages, Tally(6, 0.5))
+    for group in groups:
+        group.advantages = group_advantages([m.total for m in group.members])
+    values = iteration_metrics(groups, Tally())
     assert values["reward/mean"] == pytest.approx(0.5) and values["reward/std"] == pytest.approx(0.5)
     assert values["reward/frac_zero_std"] == pytest.approx(2 / 3)
     assert values["reward/frac_all_good"] == values["reward/frac_all_bad"] == pytest.approx(1 / 3)

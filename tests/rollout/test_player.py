@@ -48,6 +48,10 @@ class FakeApp:
         return parse_rollout({"run_id": cid, "metrics": {"outcome_reward": self.outcome, "num_steps": 1}}, cid=cid)
 
 
+def never() -> asyncio.Future:
+    return asyncio.get_running_loop().create_future()
+
+
 @pytest.fixture
 def made(monkeypatch):
     """(app, player, what was recorded); waits between tries take no time."""
@@ -61,7 +65,7 @@ def made(monkeypatch):
             ops=("agent", "env"), on_done="reset", timeout_s=5.0, max_retries=max_retries, seed=7,
         )  # fmt: skip
         app = FakeApp(gateway.ledger, failures)
-        player = Player(rules, gateway, app, asyncio.Semaphore(4), FirstTries(), recorded.append)
+        player = Player(lambda: rules, gateway, app, FirstTries(), lambda episode, _: recorded.append(episode))
         return app, player, recorded
 
     return make
@@ -69,33 +73,33 @@ def made(monkeypatch):
 
 async def test_an_episode_is_scored_and_recorded(made):
     _, player, recorded = made()
-    episode = await player.play(TRAIN)
+    episode = await player.play(TRAIN, never())
     assert recorded == [episode] and episode.exclusion is None
     assert (episode.total, episode.stop, episode.branches[0].ids) == (0.5, "completed", [1, 2, 3])
 
 
 async def test_each_try_has_its_own_id_number_and_sampling_seed(made):
     app, player, recorded = made(failures=2)
-    episode = await player.play(TRAIN)
+    episode = await player.play(TRAIN, never())
     cids = [body["run_id"] for body in app.bodies]
     assert len(set(cids)) == 3 and [cid.split("-")[1:5] for cid in cids] == [["2", "3", "1", str(k)] for k in range(3)]
     assert episode.number == 2 and [play["code"] for play in episode.tries] == ["http_error"] * 2
     assert recorded == [episode]  # earlier tries stand in its line, not in lines of their own
-    replayed = await player.play(Assignment("train", 2, 3, 1, 40, replay=1))
+    replayed = await player.play(Assignment("train", 2, 3, 1, 40, replay=1), never())
     assert replayed.number == 3 and len(set(app.seeds)) == 2
 
 
 async def test_an_app_that_asks_for_other_sampling_is_warned_about(made):
     app, player, _ = made()
-    assert "sampling_forced" not in (await player.play(TRAIN)).parsed.warnings
+    assert "sampling_forced" not in (await player.play(TRAIN, never())).parsed.warnings
     app.request = {"top_p": 0.5, "seed": 1}
-    episode = await player.play(TRAIN)
+    episode = await player.play(TRAIN, never())
     assert "sampling_forced" in episode.parsed.warnings and episode.forced == {"top_p": 1, "seed": 1}
 
 
 async def test_a_failure_says_after_how_many_tries_it_was_given_up(made):
     _, player, _ = made(failures=9)
-    episode = await player.play(TRAIN)
+    episode = await player.play(TRAIN, never())
     assert (episode.total, episode.exclusion.code) == (None, "http_error")
     assert episode.exclusion.detail == {"status": 500, "tries": 3}
 
@@ -105,7 +109,7 @@ async def test_eight_first_failures_end_the_job_and_the_last_is_on_record(made):
     with pytest.raises(
         TaskAppFailing, match=r"the first 8 tries all failed \(http_error x 8\), the last because task app answered 500"
     ):
-        await player.play(TRAIN)
+        await player.play(TRAIN, never())
     assert recorded[-1].exclusion.code == "http_error"
 
 
@@ -120,8 +124,31 @@ async def test_tools_that_the_model_has_no_calls_for_end_the_run_with_the_first_
 
     app.rollout = asks_with_tools
     with pytest.raises(ModelUnfit, match=r"^set vllm\.tool_call_parser$"):
-        await player.play(TRAIN)
+        await player.play(TRAIN, never())
     assert len(app.bodies) == 1
+
+
+@pytest.mark.parametrize("playing", [True, False])
+async def test_a_play_that_has_become_stale_is_given_up_and_is_no_fault_of_the_app(made, playing, monkeypatch):
+    """While the app plays, and between two tries."""
+    app, player, recorded = made()
+    monkeypatch.setattr("trainer.rollout.player.backoff", lambda *_: 3600.0)
+    stale, asked = never(), asyncio.Event()
+
+    async def hangs(body):
+        asked.set()
+        await asyncio.sleep(3600 if playing else 0)
+        raise RolloutFailure("http_error", {"status": 500, "tries": 1})
+
+    app.rollout = hangs
+    play = asyncio.ensure_future(player.play(TRAIN, stale))
+    await asked.wait()
+    for _ in range(0 if playing else 10):  # into the pause
+        await asyncio.sleep(0)
+    stale.set_result({"version": 3, "lag": 5, "limit": 4})
+    episode = await play
+    assert (episode.exclusion.code, episode.exclusion.detail["lag"], episode.stop) == ("stale", 5, "aborted")
+    assert recorded == [episode] and len(episode.tries) == (0 if playing else 1)
 
 
 def test_sampling_seeds_differ_between_everything_that_may_share_a_prompt():

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainer.config.derive import arithmetic, derive
+from trainer.config.derive import derive
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts, Unusable
 from trainer.config.keys import all_keys
@@ -18,10 +18,6 @@ def _always(value: Any, facts: Facts) -> bool:
 
 def _never(value: Any, facts: Facts) -> bool:
     return False
-
-
-def _other_than(*built: Any) -> When:
-    return lambda value, facts: value not in built
 
 
 def _only(*missing: Any) -> When:
@@ -79,10 +75,10 @@ PENDING: tuple[Pending, ...] = (
     # --- algorithm and learner
     Pending(
         "algorithm.variety",
-        "the losses grpo, dr_grpo and ppo are not built",
-        'variety = "gspo" or "gspo_token", with method = "policy_gradient"',
+        "the loss ppo is not built",
+        'variety = "gspo", with method = "policy_gradient"',
         "E",
-        when=_other_than("gspo", "gspo_token"),
+        when=_only("ppo"),
         refuse=True,
         within=("training.gamma", "training.gae_lambda", "training.value_coef"),
     ),
@@ -96,38 +92,14 @@ PENDING: tuple[Pending, ...] = (
     ),
     Pending("policy.source", "runs start from a model, not from a checkpoint", "policy.model_name", "E", refuse=True),
     Pending(
-        "training.anchor",
-        "a proximal anchor is not computed",
-        'anchor = "behavior"',
+        "compute.topology.reference_placement",
+        "the reference model has no GPUs of its own",
+        'reference_placement = "shared"',
         "E",
-        when=_only("proximal"),
+        when=_only("dedicated"),
         refuse=True,
     ),
-    Pending("training.kl_coef", "there is no reference model", "kl_coef = 0", "E", refuse=True),
-    Pending(
-        "compute.topology.reference_placement",
-        "there is no reference model",
-        'reference_placement = "none"',
-        "E",
-        when=lambda value, facts: facts["training.kl_coef"] == 0,
-    ),
-    # --- pipeline
-    Pending(
-        "training.max_lag",
-        "training is synchronous, so the lag is always 0",
-        "max_lag = 0",
-        "E",
-        when=lambda value, facts: value != 0 and facts["training.weight_sync.enable"],
-    ),
-    Pending(
-        "training.weight_sync_interval",
-        "training is synchronous, so weights reach the engine at the end of each iteration, whatever the interval",
-        "weight_sync_interval = 1",
-        "E",
-        when=lambda value, facts: facts["training.weight_sync.enable"] and arithmetic(facts)["m"] % value != 0,
-        effect="it holds only within an iteration's updates (m)",
-    ),
-    Pending("rollout.max_refill_groups", "dead groups are not replaced", "max_refill_groups = 0", "E"),
+    # --- weights
     Pending(
         "training.weight_sync.mode",
         "the local engine is served merged weights, not the adapter",
@@ -144,13 +116,6 @@ PENDING: tuple[Pending, ...] = (
         "direct = false",
         "E",
         when=_never,
-    ),
-    Pending(
-        "training.weight_sync.verify_every_k",
-        "no canary compares engine and learner",
-        _LEAVE_OUT,
-        "E",
-        when=_other_than(0),
     ),
     # --- machine
     Pending(

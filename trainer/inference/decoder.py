@@ -14,7 +14,7 @@ from torch import Tensor
 from trainer.inference.engine import Sampling
 from trainer.inference.forward import Forward, Prefill
 from trainer.inference.kv_cache import PrefixCache, RowCache
-from trainer.inference.sampler import Draw, sample, uniform
+from trainer.inference.sampler import Draw, likeliest, sample, uniform
 from trainer.inference.stopping import Decode, StopStrings
 
 
@@ -26,6 +26,7 @@ class Item(NamedTuple):
     logp: float
     finish: str | None
     stop_detail: str | None
+    top: dict[int, float] | None = None
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ class _Sequence:
     sampling: Sampling
     seed: int
     stops: StopStrings
-    version: int = 0  # weights that its cached prompt comes from
+    weights: int = 0  # swaps before its cached prompt was computed
     completion: list[int] = field(default_factory=list)
 
     @property
@@ -75,6 +76,7 @@ class Decoder:
         deterministic: bool = False,
     ) -> None:
         self._forward, self.version = forward, 0
+        self._swaps = 0  # a version may be sent twice, with other weights
         self._eos, self._max_len, self._max_seqs = frozenset(eos_ids), max_model_len, max_num_seqs
         self._decode_text, self._deterministic = decode_text, deterministic
         self._rows = RowCache(forward.layers, max_num_seqs, forward.width, forward.dtype, max_model_len)
@@ -110,6 +112,7 @@ class Decoder:
     def swap(self, forward: Forward, version: int) -> None:
         """From the next step on. Running sequences keep the cache that the old weights wrote."""
         self._forward, self.version = forward, version
+        self._swaps += 1
         self._prefixes.clear()
 
     @torch.inference_mode()
@@ -121,12 +124,14 @@ class Decoder:
             logits.append(self._admit())
         if not logits:
             return []
-        tokens, logps = sample(torch.cat(logits) if len(logits) > 1 else logits[0], [s.draw() for s in self._running])
+        drawn = torch.cat(logits) if len(logits) > 1 else logits[0]
+        tops = likeliest(drawn, [s.sampling.top_logprobs for s in self._running])
+        tokens, logps = sample(drawn, [s.draw() for s in self._running])
         items, finished = [], []
         for row, sequence in enumerate(self._running):
             sequence.completion.append(tokens[row])
             finish, detail = self._finish(sequence)
-            items.append(Item(sequence.id, tokens[row], logps[row], finish, detail))
+            items.append(Item(sequence.id, tokens[row], logps[row], finish, detail, tops.get(row)))
             if finish:
                 finished.append(row)
         self._free(finished)
@@ -156,7 +161,7 @@ class Decoder:
         row_of: dict[tuple[int, ...], int] = {}
         while self._waiting and len(self._running) < self._max_seqs and budget > 0:
             sequence, row = self._waiting.popleft(), len(self._running)
-            sequence.version = self.version
+            sequence.weights = self._swaps
             self._running.append(sequence)
             self._rows.reserve(len(sequence.prompt), row + 1)
             twin = None if self._deterministic else row_of.setdefault(tuple(sequence.prompt), row)
@@ -203,7 +208,7 @@ class Decoder:
         """Takes sequences out; the last rows move into the gaps."""
         for row in sorted(rows, reverse=True):
             sequence = self._running[row]
-            if not self._deterministic and sequence.version == self.version:
+            if not self._deterministic and sequence.weights == self._swaps:
                 ids = (sequence.prompt + sequence.completion)[: sequence.cached]
                 self._prefixes.put(ids, self._rows.copy_out(row, len(ids)), None)
             last = self._running.pop()

@@ -31,6 +31,7 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = -1
     repetition_penalty: float = 1.0
+    top_logprobs: int = 0  # how many of the likeliest tokens come with each sampled one
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class Chunk:
     # On the last chunk, from an engine that keeps account itself: (start, end, version) over all tokens of the call.
     # It wins over `weight_version`, which says what served when the chunk arrived.
     spans: list[tuple[int, int, int]] | None = None
+    top: list[dict[int, float]] | None = None  # for each token the likeliest ones, if `top_logprobs` asked for them
 
 
 @dataclass(slots=True)
@@ -66,6 +68,7 @@ class Engine(ABC):
     url: str = ""  # of a server that is not ours
     eos_token_ids: frozenset[int]
     tool_markers: tuple[str, ...] | None = None  # what a tool call begins with; None: nobody knows, all is held back
+    cache_block: int = 128  # tokens, at most, in whose multiples it keeps what it computed of prompts (vLLM on a CPU)
     reasoning: bool = False  # whether the template knows thoughts apart from answers
     ended: asyncio.Future[None]  # done once the engine is gone for good; running calls then raise EngineError
 
@@ -113,6 +116,11 @@ class Engine(ABC):
         if not hasattr(self, "ended"):
             return "starting"
         return "gone" if self.ended.done() else "serving"
+
+    @property
+    def replicas(self) -> Sequence[Engine]:
+        """Those that are not gone, each with weights of its own."""
+        return (self,)
 
     @property
     def serving_versions(self) -> frozenset[int]:

@@ -31,6 +31,7 @@ class LocalEngine(Engine):
     `ended` is done as soon as the process is gone, whatever the reason; running calls then raise EngineError."""
 
     kind = "local"
+    cache_block = 16  # kv_cache.PrefixCache.MIN_SHARED, which this process cannot import: it has no torch
 
     def __init__(
         self,
@@ -225,9 +226,10 @@ class LocalEngine(Engine):
         while (frame := await self._channel.receive()) is not None:
             if frame["type"] == "tokens":
                 version = frame["version"]
-                for id, token, logp, finish, detail in frame["items"]:
+                for id, token, logp, finish, detail, top in frame["items"]:
                     if (stream := self._streams.get(id)) is not None:
-                        stream.put_nowait(Chunk([token], [logp], version, finish, detail))
+                        tops = None if top is None else [top]
+                        stream.put_nowait(Chunk([token], [logp], version, finish, detail, top=tops))
             elif (stream := self._streams.get(frame["id"])) is not None:
                 stream.put_nowait(EngineError(frame["message"]))
             elif (answer := self._answers.get(frame["id"])) is not None and not answer.done():

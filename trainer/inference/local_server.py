@@ -4,7 +4,7 @@ It connects to the coordinator's socket and speaks frames (trainer/frames.py):
 
     coordinator                              engine
                                              hello {schema, pid, seconds} once, or error {message} and the end
-    generate {id, prompt_ids, sampling}  ->  tokens {version, items: [[id, token, logp, finish, stop_detail]]},
+    generate {id, prompt_ids, sampling}  ->  tokens {version, items: [[id, token, logp, finish, stop_detail, top]]},
                                              one frame a decode step for all calls; error {id, message}
     abort {id}                               no answer
     load {id, path, version}             ->  result {id, seconds} or error {id, message}

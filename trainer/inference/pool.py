@@ -23,7 +23,7 @@ class EnginePool(Engine):
     def __init__(self, replicas: Sequence[Engine]) -> None:
         first = replicas[0]
         self.kind, self.model_name, self.max_model_len = first.kind, first.model_name, first.max_model_len
-        self.weight_version = first.weight_version
+        self.weight_version, self.cache_block = first.weight_version, first.cache_block
         self._replicas = list(replicas)
         self._running = [0] * len(replicas)
         self._places: OrderedDict[str, int] = OrderedDict()  # affinity -> replica
@@ -47,6 +47,10 @@ class EnginePool(Engine):
     def alive(self) -> list[int]:
         """Numbers of the replicas that are not gone."""
         return [i for i, replica in enumerate(self._replicas) if not replica.ended.done()]
+
+    @property
+    def replicas(self) -> Sequence[Engine]:
+        return [self._replicas[i] for i in self.alive]
 
     @property
     def running(self) -> list[int]:

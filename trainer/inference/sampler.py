@@ -55,6 +55,17 @@ def sample(logits: Tensor, draws: Sequence[Draw]) -> tuple[list[int], list[float
     return tokens.tolist(), logps.tolist()
 
 
+def likeliest(logits: Tensor, counts: Sequence[int]) -> dict[int, dict[int, float]]:
+    """By row that asks for some: its `count` likeliest tokens and their log-probabilities at temperature 1. `logits`
+    [B, V] stay as they are."""
+    found = {}
+    for row, count in enumerate(counts):
+        if count:
+            top = logits[row].log_softmax(-1).topk(min(count, logits.shape[1]))
+            found[row] = dict(zip(top.indices.tolist(), top.values.tolist(), strict=True))
+    return found
+
+
 def _inverse_cdf(mass: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
     """Indices [B] and row sums [B] (float64) of unnormalised masses [B, V]. Two levels, since a running sum over a
     whole vocabulary costs more than the softmax: first the block, then the place in it."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainer.learner.protocol import Sequence
+from trainer.learner.proximal import correction, geometric_ratio, mean_log_ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,29 @@ class TrainSequence:
     weight: float
     temperature: NDArray[np.float32]  # [T] of the call that sampled the token
     lag: int = 0
+    logp_proximal: NDArray[np.float32] | None = None  # [T]; None: the anchor is the behaviour policy
 
     @property
     def prompt(self) -> int:
         """Tokens before the first sampled one."""
         return int(self.mask.argmax())
+
+    @property
+    def anchor(self) -> NDArray[np.float32]:
+        """[T] log-probabilities in the denominator of the ratio."""
+        return self.logp_behavior if self.logp_proximal is None else self.logp_proximal
+
+    @property
+    def prox(self) -> float | None:
+        """c, the geometric mean of proximal / behaviour."""
+        if self.logp_proximal is None:
+            return None
+        return geometric_ratio(mean_log_ratio(self.logp_proximal, self.logp_behavior, self.mask))
+
+    @property
+    def correction(self) -> float:
+        """What the sequence's loss is weighed by."""
+        return 1.0 if self.prox is None else correction(self.prox)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +84,9 @@ class MicroBatch:
     column: Tensor  # [M] place in the sequence
     temperature: Tensor  # [M]
     mask: Tensor  # [B, T] bool
-    anchor: Tensor  # [B, T] behaviour log-probabilities
+    anchor: Tensor  # [B, T] log-probabilities of the anchor policy
     advantage: Tensor  # [B, T]
-    weight: Tensor  # [B] w_i
+    correction: Tensor  # [B] importance weight of anchor over behaviour
 
 
 def decode(sequence: Sequence) -> TrainSequence:
@@ -81,7 +100,9 @@ def decode(sequence: Sequence) -> TrainSequence:
     temperature = np.full(len(ids), sequence.temperature, dtype=np.float32)
     if sequence.token_temperature:
         temperature = np.frombuffer(sequence.token_temperature, dtype="<f4").astype(np.float32)
+    proximal = np.frombuffer(sequence.logp_proximal, dtype="<f4").astype(np.float32) if sequence.logp_proximal else None
     lengths = {len(ids), len(mask), len(logp), len(advantage), len(temperature)}
+    lengths |= set() if proximal is None else {len(proximal)}
     if len(lengths) != 1:
         raise ValueError(f"episode {sequence.n}: its arrays have unequal lengths {sorted(lengths)}")
     if not mask.any() or mask[0]:
@@ -89,7 +110,7 @@ def decode(sequence: Sequence) -> TrainSequence:
     if not (temperature[mask] > 0.0).all():
         raise ValueError(f"episode {sequence.n}: temperature {temperature[mask].min()} is not positive")
     return TrainSequence(
-        sequence.n, sequence.group, ids, mask, logp, advantage, sequence.weight, temperature, sequence.lag
+        sequence.n, sequence.group, ids, mask, logp, advantage, sequence.weight, temperature, sequence.lag, proximal
     )
 
 
@@ -164,7 +185,7 @@ def _build(sequences: Items[TrainSequence], trees: list[list[int]]) -> MicroBatc
             column.append(places)
             temperature.append(sequence.temperature[places])
             mask[b, :length] = sequence.mask
-            anchor[b, :length] = sequence.logp_behavior
+            anchor[b, :length] = sequence.anchor
             advantage[b, :length] = sequence.advantage
             at += length - shared
     return MicroBatch(
@@ -180,5 +201,5 @@ def _build(sequences: Items[TrainSequence], trees: list[list[int]]) -> MicroBatc
         mask=torch.from_numpy(mask),
         anchor=torch.from_numpy(anchor),
         advantage=torch.from_numpy(advantage),
-        weight=torch.tensor([sequences[row].weight for row in rows], dtype=torch.float32),
+        correction=torch.tensor([sequences[row].correction for row in rows], dtype=torch.float32),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -58,7 +59,7 @@ def write(learner: Learner, folder: Path, state: dict[str, Any], *, optimizer: b
         if learner.policy.lora is None:
             tensors |= {_MASTER + name: tensor.detach() for name, tensor in learner.policy.trainable.items()}
         (folder / OPTIMIZER).parent.mkdir(exist_ok=True)
-        save_file(tensors, folder / OPTIMIZER)
+        _save(tensors, folder / OPTIMIZER)
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
@@ -81,7 +82,7 @@ def read(learner: Learner, folder: Path) -> None:
     learner.policy.refresh()
     learner.steps = int(state["scheduler"]["step"])
     learner.skipped = int(state["scheduler"]["skipped"])
-    learner.sd_seq, learner.logp_noise = state["sd_seq"], state["logp_noise"]
+    learner.sd_seq, learner.sd_clip, learner.logp_noise = state["sd_seq"], state.get("sd_clip"), state["logp_noise"]
     torch.set_rng_state(torch.frombuffer(bytearray(base64.b64decode(state["rng"])), dtype=torch.uint8))
 
 
@@ -96,6 +97,7 @@ def _own_state(learner: Learner) -> dict[str, Any]:
         },
         "rng": base64.b64encode(torch.get_rng_state().numpy().tobytes()).decode(),
         "sd_seq": learner.sd_seq,
+        "sd_clip": learner.sd_clip,
         "logp_noise": learner.logp_noise,
     }
 
@@ -120,8 +122,18 @@ def write_adapter(policy: Policy, folder: Path) -> int:
     config.save_pretrained(folder)
     # Without this the writer would look the base model up on the hub.
     adapter = get_peft_model_state_dict(model, save_embedding_layers=False)
-    save_file({n: t.contiguous() for n, t in adapter.items()}, folder / ADAPTER, metadata={"format": "pt"})
+    _save({n: t.contiguous() for n, t in adapter.items()}, folder / ADAPTER)
     return (folder / ADAPTER).stat().st_size
+
+
+def _save(tensors: dict[str, Tensor], path: Path) -> None:
+    """OSError where the library tells of a full disk by an error of its own."""
+    try:
+        save_file(tensors, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        if "No space left" in str(error) or "quota exceeded" in str(error):
+            raise OSError(errno.ENOSPC, "no space left on the disk", str(path)) from None
+        raise
 
 
 @torch.no_grad()

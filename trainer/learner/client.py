@@ -48,6 +48,7 @@ class LearnerProcess:
         self._channel: frames.Channel | None = None
         self._reader: asyncio.Task[None] | None = None
         self.child: Child | None = None
+        self.steps = 0  # number of the last step that was taken
 
     async def start(self, timeout_s: float) -> protocol.LearnerInfo:
         """Returns when the model is loaded. Raises LearnerError."""
@@ -91,16 +92,37 @@ class LearnerProcess:
                 f"the learner speaks schema {reply.get('schema')}, the coordinator {frames.SCHEMA}",
                 "install one version of rltui for both",
             )
-        return protocol.from_frame(reply["info"], protocol.LearnerInfo)
+        info = protocol.from_frame(reply["info"], protocol.LearnerInfo)
+        self.steps = info.step
+        return info
+
+    async def anchor(self, updates: Sequence[Sequence[protocol.Sequence]]) -> protocol.AnchorResult:
+        """With training.anchor "proximal", once an iteration, before its first `step`.
+
+        Args:
+            updates: the sequences of each of the iteration's m steps, in order, an empty list for a step that has
+                none; `lag` as in `step`, where it counts the iteration's earlier steps too.
+
+        Returns:
+            What `protocol.take_anchor(sequences, result)` makes ready for each `step`.
+        """
+        reply = await self._ask("anchor", updates=[[protocol.to_frame(s) for s in part] for part in updates])
+        return protocol.from_frame(reply["result"], protocol.AnchorResult)
 
     async def step(self, step: int, sequences: Sequence[protocol.Sequence]) -> protocol.StepResult:
         reply = await self._ask("batch", step=step, sequences=[protocol.to_frame(s) for s in sequences])
+        self.steps = step
         return protocol.from_frame(reply["result"], protocol.StepResult)
 
     async def sync(self, path: Path, version: int, mode: str = "full") -> SyncResult:
         """Has the weights written to `path` for the engine: merged or full ones, or the adapter alone (`lora`)."""
         reply = await self._ask("sync", path=str(path), version=version, mode=mode)
         return msgspec.convert(reply["result"], SyncResult)
+
+    async def canary(self, prefixes: list[bytes], candidates: list[bytes]) -> list[bytes]:
+        """Log-probabilities (f32) of candidate tokens (i32) after prefixes (i32), a row a prefix, at temperature 1."""
+        reply = await self._ask("canary", prefixes=prefixes, candidates=candidates)
+        return reply["result"]["logprobs"]
 
     async def checkpoint(self, path: Path, state: dict[str, Any]) -> None:
         """Has the weights, the optimizer state and `state.json` written into the folder `path`."""

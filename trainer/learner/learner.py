@@ -1,24 +1,35 @@
-"""One optimizer step from a batch of sequences, and the state that has to survive a restart."""
+"""One optimizer step from a batch of sequences, the anchor of an iteration, and the state that a restart needs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from trainer.learner.batches import MicroBatch, TrainSequence, decode, pack
-from trainer.learner.loss import LOSSES, LossInput, LossOutput, sequence_weights
-from trainer.learner.metrics import SequenceFigures, split_finite, step_metrics
-from trainer.learner.noise import sequence_noise
+from trainer.learner import proximal
+from trainer.learner.batches import TrainSequence, decode, pack
+from trainer.learner.loss import LOSSES, sequence_weights
+from trainer.learner.metrics import split_finite, step_metrics
+from trainer.learner.noise import noise_of
 from trainer.learner.optimizer import Optimizer, UpdateStats, schedule
-from trainer.learner.policy import Policy, TokenLogprobs
-from trainer.learner.protocol import LearnerInfo, LearnerSettings, Sequence, SequenceResult, StepResult
+from trainer.learner.outcome import Outcome, collect, loss_input, not_finite, scatter, sequence_result
+from trainer.learner.policy import Policy
+from trainer.learner.protocol import (
+    AnchoredSequence,
+    AnchorResult,
+    LearnerInfo,
+    LearnerSettings,
+    Sequence,
+    StepResult,
+)
+from trainer.learner.reference import Reference
 
 MAX_SKIPPED = 3
-SETTABLE = ("learning_rate", "clip_eps_low", "clip_eps_high")
+SETTABLE = ("learning_rate", "clip_eps_low", "clip_eps_high", "kl_coef")
+ANCHORS = ("behavior", "proximal")
+REFERENCES = ("none", "shared")
 
 
 class TrainingFailed(RuntimeError):
@@ -29,25 +40,18 @@ class TrainingFailed(RuntimeError):
         self.hint = hint
 
 
-@dataclass(slots=True)
-class _Outcome:
-    """What the micro-batches of one step left behind."""
-
-    figures: dict[int, SequenceFigures]  # by row
-    logp: dict[int, bytes]
-    log_ratio: dict[int, float]
-    loss: float = 0.0
-    problem: str | None = None
-    culprits: list[int] | None = None
-
-
 class Learner:
     def __init__(self, settings: LearnerSettings) -> None:
         """ValueError for settings that cannot be followed."""
         if settings.variety not in LOSSES:
             raise ValueError(f"algorithm.variety {settings.variety!r} is not one of {', '.join(LOSSES)}")
-        if settings.anchor != "behavior":
-            raise ValueError(f"training.anchor {settings.anchor!r} is not supported by this learner: use 'behavior'")
+        if settings.anchor not in ANCHORS:
+            raise ValueError(f"training.anchor {settings.anchor!r} is not one of {', '.join(ANCHORS)}")
+        if settings.reference not in REFERENCES:
+            raise ValueError(
+                f"compute.topology.reference_placement {settings.reference!r} is not one of {', '.join(REFERENCES)}"
+            )
+        _check_kl(settings.kl_coef, settings)
         if settings.deterministic:
             torch.use_deterministic_algorithms(True)
         self.settings = settings
@@ -55,9 +59,14 @@ class Learner:
         self.optimizer = Optimizer(
             self.policy.trainable, weight_decay=settings.weight_decay, max_grad_norm=settings.max_grad_norm
         )
+        self.reference = Reference(self.policy) if settings.reference == "shared" else None
+        if self.reference is not None and settings.kl_coef > 0:
+            self.reference.load()
         self.steps = 0  # the last step that was taken, skipped ones included
         self.skipped = 0  # in a row
-        self.sd_seq: float | None = None
+        self.sd_seq: float | None = None  # noise of a sequence's mean log-ratio, between engine and learner
+        self.sd_clip: float | None = None  # noise of the log-ratio that the clip sees
+        self._anchored_at: int | None = None  # `steps` when the proximal anchor was computed
         self.logp_noise: dict[str, float] | None = None  # of weight version 0
 
     @property
@@ -71,11 +80,50 @@ class Learner:
         )
 
     def set(self, values: dict[str, float]) -> None:
-        """Changes what may change while a run is going; ValueError names anything else."""
-        for name, value in values.items():
+        """Changes what may change while a run is going, all or nothing; ValueError names what cannot be."""
+        for name in values:
             if name not in SETTABLE:
                 raise ValueError(f"{name} cannot be changed while a run is going; these can: {', '.join(SETTABLE)}")
+        _check_kl(values.get("kl_coef", self.settings.kl_coef), self.settings)
+        for name, value in values.items():
             setattr(self.settings, name, float(value))
+
+    def anchor(self, updates: Items[Items[Sequence]]) -> AnchorResult:
+        """Log-probabilities of an iteration's sequences with the present weights, before its first update.
+
+        Each step's sequences are packed as the step packs them, so that in the first one only what was masked in
+        between moves the ratio.
+
+        Args:
+            updates: the sequences of each step; `lag` of the k-th counts the k steps before it.
+        """
+        started = time.perf_counter()
+        found = []
+        for k, frames in enumerate(updates):
+            sequences = [decode(frame) for frame in frames]
+            for frame, sequence, logp in zip(frames, sequences, self._logps(sequences), strict=True):
+                mean = proximal.mean_log_ratio(logp, sequence.logp_behavior, sequence.mask)
+                found.append((frame, logp, mean, sequence.lag == k))
+        measured = noise_of([mean for _, _, mean, fresh in found if fresh and np.isfinite(mean)])
+        self.sd_seq = self.sd_seq if measured is None else measured
+        self._anchored_at = self.steps
+        low, high = proximal.band(self.sd_seq)
+        result = AnchorResult(low, high, [], self.sd_seq)
+        for frame, logp, mean, _ in found:
+            c = proximal.geometric_ratio(mean)
+            masked = c < low or c > high  # not one that is no number: its step names it and is skipped
+            result.sequences.append(AnchoredSequence(frame.n, frame.branch, c, masked, logp.astype("<f4").tobytes()))
+        result.seconds = time.perf_counter() - started
+        return result
+
+    @torch.no_grad()
+    def _logps(self, sequences: Items[TrainSequence]) -> list[np.ndarray]:
+        """Of each sequence [T], 0 where its mask is 0."""
+        found: dict[int, np.ndarray] = {}
+        for batch in pack(sequences, self.settings.micro_batch_tokens):
+            logp = scatter(batch, self.policy.token_logprobs(batch).logp).cpu().numpy()
+            found |= {row: logp[b, : len(sequences[row].ids)] for b, row in enumerate(batch.rows)}
+        return [found[row] for row in range(len(sequences))]
 
     def step(self, step: int, frames: Items[Sequence]) -> StepResult:
         """Update number `step`. Raises TrainingFailed at the third skipped step in a row."""
@@ -83,6 +131,10 @@ class Learner:
         sequences = [decode(frame) for frame in frames]
         if not sequences:
             raise ValueError(f"step {step} has no sequence that carries gradient")
+        for sequence in sequences:
+            if (sequence.logp_proximal is None) == (self.settings.anchor == "proximal"):
+                has = "no log-probabilities" if sequence.logp_proximal is None else "log-probabilities"
+                raise ValueError(f"episode {sequence.n} has {has} of a proximal anchor: it is {self.settings.anchor}")
         outcome = self._forward_backward(sequences)
         forward_backward = time.perf_counter() - started
         self._measure_noise(sequences, outcome)
@@ -97,16 +149,19 @@ class Learner:
         result = StepResult(
             step=step,
             metrics=metrics,
-            sequences=[_result(frames[row], f, outcome.logp[row]) for row, f in sorted(outcome.figures.items())],
+            sequences=[
+                sequence_result(frames[row], sequences[row], figures, outcome.logp[row])
+                for row, figures in sorted(outcome.figures.items())
+            ],
             skipped=outcome.problem,
-            culprits=outcome.culprits or [],
+            culprits=outcome.culprits,
             nonfinite=nonfinite,
             seconds=time.perf_counter() - started,
         )
         self._count_skipped(result)
         return result
 
-    def _forward_backward(self, sequences: list[TrainSequence]) -> _Outcome:
+    def _forward_backward(self, sequences: list[TrainSequence]) -> Outcome:
         settings, policy = self.settings, self.policy
         weights = sequence_weights(
             torch.tensor([s.weight for s in sequences], dtype=torch.float64),
@@ -114,13 +169,16 @@ class Learner:
             settings.loss_aggregation,
         )
         denominator = float(weights.sum())
-        outcome = _Outcome({}, {}, {})
+        outcome = Outcome()
         for batch in pack(sequences, settings.micro_batch_tokens):
+            reference = None
+            if self.reference is not None and settings.kl_coef > 0:
+                reference = self.reference.token_logprobs(batch)
             tokens = policy.token_logprobs(batch)
-            data = _loss_input(batch, tokens, weights[batch.rows].float(), denominator, settings)
+            data = loss_input(batch, tokens.logp, reference, weights[batch.rows].float(), denominator, settings)
             output = LOSSES[settings.variety](data)
-            _collect(outcome, batch, sequences, data, tokens, output)
-            bad = _not_finite(outcome, batch, output)
+            collect(outcome, batch, sequences, data, tokens, output, settings.variety)
+            bad = not_finite(outcome, batch, output)
             if bad:
                 outcome.problem, outcome.culprits = "the loss is not finite", [sequences[r].n for r in bad]
                 break
@@ -148,21 +206,28 @@ class Learner:
         s = self.settings
         return s.learning_rate * schedule(s.lr_schedule, step, s.warmup_steps, s.total_steps)
 
-    def _measure_noise(self, sequences: list[TrainSequence], outcome: _Outcome) -> None:
-        """Where no update lies between sampling and learning, only numeric noise moves a ratio."""
-        fresh = [row for row in outcome.figures if sequences[row].lag == 0]
-        if not fresh or outcome.problem:
+    def _measure_noise(self, sequences: list[TrainSequence], outcome: Outcome) -> None:
+        """Where no update lies between the anchor and this step, only numeric noise moves a ratio."""
+        if outcome.problem:
             return
-        measured = sequence_noise([outcome.log_ratio[row] for row in fresh])
-        self.sd_seq = self.sd_seq if measured is None else measured
-        if self.logp_noise is None and self.steps == 0:
-            gap = np.abs(np.concatenate([outcome.figures[row].delta for row in fresh]))
+        figures = outcome.figures
+        fresh = [row for row in figures if sequences[row].lag == 0]
+        still = fresh
+        if self.settings.anchor == "proximal":  # sd_seq is then measured with the anchor, before the mask
+            still = list(figures) if self._anchored_at == self.steps else []
+        elif (measured := noise_of([figures[row].mean_log_ratio for row in fresh])) is not None:
+            self.sd_seq = measured
+        if still and (measured := noise_of(np.concatenate([figures[row].log_ratios for row in still]))) is not None:
+            self.sd_clip = measured
+        if fresh and self.logp_noise is None and self.steps == 0:
+            gap = np.abs(np.concatenate([figures[row].delta for row in fresh]))
             self.logp_noise = {"mean": float(gap.mean()), "sd": float(gap.std())}
 
-    def _metrics(self, outcome: _Outcome, update: UpdateStats | None) -> dict[str, float]:
+    def _metrics(self, outcome: Outcome, update: UpdateStats | None) -> dict[str, float]:
         s = self.settings
         values = {"gspo/loss": outcome.loss}
-        values |= step_metrics(list(outcome.figures.values()), self.sd_seq, s.clip_eps_low, s.clip_eps_high)
+        figures = list(outcome.figures.values())
+        values |= step_metrics(figures, self.sd_seq, self.sd_clip, s.clip_eps_low, s.clip_eps_high)
         if update is not None:
             values["optim/grad_norm"] = update.grad_norm
             values["optim/clipped_frac"] = float(update.clipped)
@@ -179,70 +244,8 @@ class Learner:
             )
 
 
-def _loss_input(
-    batch: MicroBatch,
-    tokens: TokenLogprobs,
-    weight: torch.Tensor,
-    denominator: float,
-    settings: LearnerSettings,
-) -> LossInput:
-    device = tokens.logp.device
-    place = (batch.row.to(device), batch.column.to(device))
-    logp = torch.zeros(batch.mask.shape, device=device).index_put(place, tokens.logp)
-    return LossInput(
-        logp=logp,
-        anchor=batch.anchor.to(device),
-        mask=batch.mask.to(device),
-        advantage=batch.advantage.to(device),
-        weight=weight.to(device),
-        denominator=denominator,
-        clip_eps_low=settings.clip_eps_low,
-        clip_eps_high=settings.clip_eps_high,
-    )
-
-
-def _collect(
-    outcome: _Outcome,
-    batch: MicroBatch,
-    sequences: list[TrainSequence],
-    data: LossInput,
-    tokens: TokenLogprobs,
-    output: LossOutput,
-) -> None:
-    outcome.loss += output.loss.item()
-    logp = data.logp.detach().cpu().numpy()
-    entropies = np.split(
-        tokens.entropy.double().cpu().numpy(), np.cumsum([int(sequences[r].mask.sum()) for r in batch.rows])
-    )
-    for b, row in enumerate(batch.rows):
-        sequence = sequences[row]
-        own = logp[b, : len(sequence.ids)]
-        clip = "low" if output.clipped_low[b] else "high" if output.clipped_high[b] else "none"
-        outcome.figures[row] = SequenceFigures(
-            ratio=float(output.ratio[b]),
-            weight=sequence.weight,
-            clip=clip,
-            delta=(own - sequence.logp_behavior)[sequence.mask].astype(np.float64),
-            entropy=entropies[b],
-        )
-        outcome.logp[row] = own.astype("<f4").tobytes()
-        outcome.log_ratio[row] = float(output.log_ratio[b])
-
-
-def _not_finite(outcome: _Outcome, batch: MicroBatch, output: LossOutput) -> list[int]:
-    """Rows whose log-ratio is not finite; all of the micro-batch if its loss is not and none stands out."""
-    bad = [row for row in batch.rows if not np.isfinite(outcome.log_ratio[row])]
-    return bad or ([] if np.isfinite(output.loss.item()) else batch.rows)
-
-
-def _result(frame: Sequence, figures: SequenceFigures, logp: bytes) -> SequenceResult:
-    gap = np.abs(figures.delta)
-    return SequenceResult(
-        n=frame.n,
-        branch=frame.branch,
-        ratio=figures.ratio,
-        clip=figures.clip,
-        gap_mean=float(gap.mean()),
-        gap_sd=float(gap.std()),
-        logp_learner=logp,
-    )
+def _check_kl(coefficient: float, settings: LearnerSettings) -> None:
+    if coefficient < 0:
+        raise ValueError(f"training.kl_coef {coefficient:g} is negative")
+    if coefficient > 0 and settings.reference == "none":
+        raise ValueError("training.kl_coef needs a reference model: compute.topology.reference_placement is none")

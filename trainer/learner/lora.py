@@ -8,6 +8,8 @@ of the adapted weights.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -39,11 +41,25 @@ class MergedLora:
         first = next(iter(weights.values()))
         self.served = FlatWeights({n: w.shape for n, w in weights.items()}, first.dtype, first.device)
         self.rounding_gap = 0.0
+        self._on = True
         for name, layer in self._layers.items():
             # An attribute of the instance, as hooks do it: the module tree and its names stay those of stock
             # peft.
-            layer.forward = _MergedForward(layer, self.served.tensors[name])
+            layer.forward = _MergedForward(self, layer, self.served.tensors[name])
         self.merge()
+
+    @property
+    def is_on(self) -> bool:
+        return self._on
+
+    @contextlib.contextmanager
+    def switched_off(self) -> Iterator[None]:
+        """Within it the model computes with the base weights, as before training; nothing is copied."""
+        self._on = False
+        try:
+            yield
+        finally:
+            self._on = True
 
     @torch.no_grad()
     def merge(self) -> None:
@@ -62,12 +78,15 @@ class MergedLora:
 
 
 class _MergedForward:
-    def __init__(self, layer: LoraLinear, merged: Tensor) -> None:
+    def __init__(self, owner: MergedLora, layer: LoraLinear, merged: Tensor) -> None:
+        self._owner, self._base = owner, layer.get_base_layer()
         self._merged, self._scale = merged, layer.scaling[ADAPTER]
         self._a, self._b = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
-        self._bias = layer.get_base_layer().bias
+        self._bias = self._base.bias
 
     def __call__(self, x: Tensor) -> Tensor:
+        if not self._owner.is_on:
+            return F.linear(x, self._base.weight, self._bias)
         return _MergedLinear.apply(x, self._merged, self._bias, self._a, self._b, self._scale)
 
 

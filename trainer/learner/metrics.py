@@ -9,18 +9,30 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.learner.noise import clip_noise_floor, ratio_band
+from trainer.learner.noise import MAX_LOG_RATIO, clip_noise_floor, ratio_band
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceFigures:
     """One sequence, before the update. `delta` is learner - behaviour on its sampled tokens [T_i]."""
 
-    ratio: float
+    mean_log_ratio: float  # learner - anchor, not clamped
+    ratio: float  # s_i
+    log_ratios: NDArray[np.float64]  # what the clip sees: the sequence's [1], or its tokens' [T_i]
     weight: float
-    clip: str  # none, low, high
+    correction: float  # importance weight of anchor over behaviour
+    clipped_low: float  # share of its sampled tokens
+    clipped_high: float
     delta: NDArray[np.float64]
     entropy: NDArray[np.float64]  # [T_i]
+    kl: float | None = None  # to the reference, mean over its tokens
+
+    @property
+    def clip(self) -> str:
+        """none, low or high: the side that took the gradient from more of its tokens."""
+        if self.clipped_low == self.clipped_high == 0.0:
+            return "none"
+        return "low" if self.clipped_low > self.clipped_high else "high"
 
 
 def effective_sample_size(weights: NDArray[np.float64]) -> float:
@@ -36,28 +48,45 @@ def mismatch_kl(delta: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def step_metrics(
-    sequences: list[SequenceFigures], sd_seq: float | None, eps_low: float, eps_high: float
+    sequences: list[SequenceFigures], sd_seq: float | None, sd_clip: float | None, eps_low: float, eps_high: float
 ) -> dict[str, float]:
+    """Of the sequences of a step.
+
+    Of a token-level ratio (grpo, dr_grpo) gspo/ratio_{min,max} are those of a token, ratio_mean is the mean over
+    sequences of the mean over their tokens, and a clip fraction is the mean over sequences of the share of tokens
+    that were clipped; of gspo and gspo_token all of them are the sequence's. ratio_out_of_band_frac and ess are always
+    about whole sequences: the geometric mean of their token ratios.
+
+    Args:
+        sd_seq: noise of a sequence's mean log-ratio between engine and learner; None: not measured.
+        sd_clip: noise of the log-ratio that the clip sees; None: not measured.
+    """
     with np.errstate(all="ignore"):  # what is not finite is left out by `split_finite` and named
         ratio = np.array([s.ratio for s in sequences])
+        weight = np.array([s.weight for s in sequences])
+        correction = np.array([s.correction for s in sequences])
+        seen_by_clip = [np.exp(np.minimum(s.log_ratios, MAX_LOG_RATIO)) for s in sequences]
         delta = np.concatenate([s.delta for s in sequences])
         kl, gap = mismatch_kl(delta), np.abs(delta)
         values = {
-            "gspo/ratio_mean": float(ratio.mean()),
-            "gspo/ratio_min": float(ratio.min()),
-            "gspo/ratio_max": float(ratio.max()),
+            "gspo/ratio_mean": float(np.mean([r.mean() for r in seen_by_clip])),
+            "gspo/ratio_min": float(np.min([r.min() for r in seen_by_clip])),
+            "gspo/ratio_max": float(np.max([r.max() for r in seen_by_clip])),
             "gspo/ratio_out_of_band_frac": float((np.abs(ratio - 1.0) > ratio_band(sd_seq)).mean()),
-            "gspo/clip_frac_low": sum(s.clip == "low" for s in sequences) / len(sequences),
-            "gspo/clip_frac_high": sum(s.clip == "high" for s in sequences) / len(sequences),
+            "gspo/clip_frac_low": float(np.mean([s.clipped_low for s in sequences])),
+            "gspo/clip_frac_high": float(np.mean([s.clipped_high for s in sequences])),
             "logp_gap/mean": float(gap.mean()),
             "logp_gap/sd": float(gap.std()),
             "mismatch_kl/mean": float(kl.mean()),
             "mismatch_kl/max": float(kl.max()),
-            "ess": effective_sample_size(ratio * np.array([s.weight for s in sequences])),
+            "ess": effective_sample_size(ratio * correction * weight),
             "entropy": float(np.concatenate([s.entropy for s in sequences]).mean()),
         }
-    if sd_seq is not None:
-        values["gspo/clip_noise_floor"] = clip_noise_floor(sd_seq, eps_low, eps_high)
+        penalties = np.array([s.kl for s in sequences if s.kl is not None])
+        if penalties.size:
+            values["gspo/kl"] = float((weight * penalties).sum() / weight.sum())
+    if sd_clip is not None:
+        values["gspo/clip_noise_floor"] = clip_noise_floor(sd_clip, eps_low, eps_high)
     return values
 
 

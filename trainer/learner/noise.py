@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from statistics import NormalDist, fmean
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 MIN_BAND = 0.01
+MAX_LOG_RATIO = 10.0  # a ratio is exp of at most this: it stays finite
 
 
-def sequence_noise(log_ratios: Sequence[float]) -> float | None:
-    """sd_seq: the spread of the mean log-ratio over lag-0 sequences, where only noise moves it. None below two.
+def noise_of(log_ratios: ArrayLike) -> float | None:
+    """The spread (ddof 1) of log-ratios that only noise moves; None below two.
 
-    Measured on whole sequences since token noise is correlated: sigma / sqrt(T) would be too small.
+    Of the mean log-ratios of lag-0 sequences it is sd_seq: token noise is correlated, so sigma / sqrt(T) would be too
+    small. Of the tokens' own log-ratios it is what a token-level clip sees.
     """
-    if len(log_ratios) < 2:
-        return None
-    mean = fmean(log_ratios)
-    return math.sqrt(sum((x - mean) ** 2 for x in log_ratios) / (len(log_ratios) - 1))
+    values = np.asarray(log_ratios, dtype=np.float64)
+    return None if values.size < 2 else float(values.std(ddof=1))
 
 
-def clip_noise_floor(sd_seq: float, eps_low: float, eps_high: float) -> float:
-    """Fraction of sequences clipped if log s were N(0, sd_seq^2): half of each tail, as half have that sign
-    of A.
-    """
-    if sd_seq <= 0.0:
+def clip_noise_floor(sd: float, eps_low: float, eps_high: float) -> float:
+    """Fraction clipped if the log-ratio were N(0, sd^2): half of each tail, as half have that sign of A."""
+    if sd <= 0.0:
         return 0.0
-    noise = NormalDist(0.0, sd_seq)
+    noise = NormalDist(0.0, sd)
     low = noise.cdf(math.log1p(-eps_low)) if eps_low < 1.0 else 0.0
     high = 1.0 - noise.cdf(math.log1p(eps_high))
     return 0.5 * (low + high)

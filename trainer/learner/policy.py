@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from trainer.learner.attention import NAME as TREE_ATTENTION
 from trainer.learner.batches import MicroBatch
 from trainer.learner.flat import FlatWeights
-from trainer.learner.logprobs import token_logprobs
+from trainer.learner.logprobs import VOCAB_CHUNK, token_logprobs
 from trainer.learner.lora import MergedLora
 from trainer.learner.protocol import LearnerSettings
 from trainer.models import load_model
@@ -40,11 +40,9 @@ class Policy:
         self.settings = settings
         self.dtype: torch.dtype = getattr(torch, settings.dtype)
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        base = load_model(settings.model, self.dtype).to(self.device)
-        _check(base)
+        base = load_start(settings, self.device)
         self.config = base.config
         self.generation_config = getattr(base, "generation_config", None)
-        base.config._attn_implementation = TREE_ATTENTION
         if settings.gradient_checkpointing:
             base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         # Both are read before peft wraps them, so that either mode finds them by the stock names.
@@ -79,24 +77,39 @@ class Policy:
             parameter.register_post_accumulate_grad_hook(_move_gradient_to(master))
         return served
 
-    def token_logprobs(self, batch: MicroBatch) -> TokenLogprobs:
-        """Log-probability and entropy of every sampled token of a micro-batch, under its own temperature."""
-        batch_ids = batch.ids.to(self.device).unsqueeze(0)
+    def token_logprobs(self, batch: MicroBatch, model: nn.Module | None = None) -> TokenLogprobs:
+        """Log-probability and entropy of every sampled token of a micro-batch, under its own temperature.
+
+        Args:
+            model: another one, from `load_start`; None: the policy itself.
+        """
+        head = self._head if model is None else model.get_output_embeddings()
         with self.arithmetic():
-            hidden = self._body(
-                inputs_embeds=self._embed(batch_ids),
-                position_ids=batch.positions.to(self.device).unsqueeze(0),
-                use_cache=False,
-                trees=batch.trees,
-            ).last_hidden_state[0]
-            wanted = hidden.index_select(0, batch.source.to(self.device))
+            wanted = self.hidden_states(batch, model)
             logp, entropy = token_logprobs(
-                wanted, self._head.weight, batch.target.to(self.device), batch.temperature.to(self.device)
+                wanted, head.weight, batch.target.to(self.device), batch.temperature.to(self.device)
             )
         return TokenLogprobs(logp, entropy)
 
-    def _embed(self, ids: Tensor) -> Tensor:
-        embedded = self._body.get_input_embeddings()(ids)
+    def hidden_states(self, batch: MicroBatch, model: nn.Module | None = None) -> Tensor:
+        """[M, H] in the run's dtype: what predicts each sampled token. Call it inside `arithmetic`."""
+        body = self._body if model is None else model.get_decoder()
+        hidden = body(
+            inputs_embeds=self._embed(body, batch.ids.to(self.device).unsqueeze(0)),
+            position_ids=batch.positions.to(self.device).unsqueeze(0),
+            use_cache=False,
+            trees=batch.trees,
+        ).last_hidden_state[0]
+        return hidden.index_select(0, batch.source.to(self.device))
+
+    @torch.no_grad()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[M, V] in fp32 of a few rows, as `token_logprobs` computes them."""
+        rows, weight = hidden.float(), self._head.weight
+        return torch.cat([rows @ block.float().t() for block in weight.split(VOCAB_CHUNK)], dim=-1)
+
+    def _embed(self, body: nn.Module, ids: Tensor) -> Tensor:
+        embedded = body.get_input_embeddings()(ids)
         # Checkpointed layers keep the graph only if what enters the first of them carries gradient.
         return embedded.requires_grad_() if embedded.is_leaf and self.settings.gradient_checkpointing else embedded
 
@@ -143,6 +156,14 @@ class Policy:
         """Writes `model.safetensors` for an engine; bytes."""
         folder.mkdir(parents=True, exist_ok=True)
         return self.served.write(folder / "model.safetensors")
+
+
+def load_start(settings: LearnerSettings, device: torch.device) -> nn.Module:
+    """The start weights in the run's dtype, with our attention. UnsupportedModel if it cannot be trained here."""
+    model = load_model(settings.model, getattr(torch, settings.dtype)).to(device)
+    _check(model)
+    model.config._attn_implementation = TREE_ATTENTION
+    return model
 
 
 def lora_config(settings: LearnerSettings) -> LoraConfig:

@@ -4,8 +4,10 @@ The learner connects to the coordinator's socket and answers every frame by one 
 
     coordinator                                       learner
     hello {schema, settings: LearnerSettings}     ->  hello {schema, rank, info: LearnerInfo}
+    anchor {updates: [[Sequence]]}                ->  result {AnchorResult}
     batch {step, sequences: [Sequence]}           ->  result {StepResult}
     sync {path, version, mode: full | lora}       ->  result {bytes, seconds, rounding_gap}
+    canary {prefixes, candidates: [i32]}          ->  result {logprobs: [f32]}, a row a prefix (canary.py)
     checkpoint {path, state, optimizer}           ->  result {bytes, seconds}
     set {values}                                  ->  result {}
     stop {}                                       ->  result {}, then the process ends
@@ -28,8 +30,8 @@ class LearnerSettings(msgspec.Struct):
     dtype: str  # bfloat16, float16, float32
     seed: int
     deterministic: bool
-    variety: str  # gspo, gspo_token
-    anchor: str  # behavior
+    variety: str  # gspo, gspo_token, grpo, dr_grpo
+    anchor: str  # behavior, proximal
     clip_eps_low: float
     clip_eps_high: float
     loss_aggregation: str  # sequence_mean, length_weighted
@@ -47,6 +49,9 @@ class LearnerSettings(msgspec.Struct):
     lora_dropout: float = 0.0  # recorded in adapter_config.json; the forward pass never drops
     lora_target_modules: list[str] = msgspec.field(default_factory=lambda: ["all-linear"])
     resume_from: str | None = None  # a checkpoint folder with optimizer state
+    kl_coef: float = 0.0
+    reference: str = "none"  # none, shared: where the reference policy is computed
+    episode_tokens: int = 0  # rollout.max_turns x policy.max_tokens, by which dr_grpo divides
     base_name: str = ""  # what the user calls the base model; written into adapter_config.json
 
 
@@ -73,6 +78,7 @@ class Sequence(msgspec.Struct):
     lag: int = 0  # updates made since the weights that sampled its oldest token; 0 shows numeric noise alone
     token_advantage: bytes = b""  # f32, per-turn credit (gspo_token); empty: `advantage` everywhere
     token_temperature: bytes = b""  # f32, where its calls differ in it; empty: `temperature` everywhere
+    logp_proximal: bytes = b""  # f32, 0 where mask is 0; `take_anchor` fills it in. Empty: the anchor is the behaviour
 
 
 class SequenceResult(msgspec.Struct):
@@ -83,6 +89,25 @@ class SequenceResult(msgspec.Struct):
     gap_mean: float  # of |learner - behaviour| over its sampled tokens
     gap_sd: float
     logp_learner: bytes  # f32, one a token, 0 where mask is 0
+    prox: float | None = None  # c, the geometric mean of proximal / behaviour; None under the behaviour anchor
+
+
+class AnchoredSequence(msgspec.Struct):
+    n: int
+    branch: int
+    prox: float  # c, the geometric mean over its sampled tokens of proximal / behaviour
+    masked: bool  # c is outside of the band
+    logp_proximal: bytes  # f32, one a token, 0 where mask is 0
+
+
+class AnchorResult(msgspec.Struct):
+    """Log-probabilities of an iteration's sequences under the weights before its first update."""
+
+    low: float  # the band of c: 1 -/+ max(1 %, 3 sd_seq)
+    high: float
+    sequences: list[AnchoredSequence]  # in the order of the frame
+    sd_seq: float | None = None  # spread of log c over sequences sampled with these very weights, last measured
+    seconds: float = 0.0
 
 
 class StepResult(msgspec.Struct):
@@ -93,6 +118,22 @@ class StepResult(msgspec.Struct):
     culprits: list[int] = []  # n of the episodes behind a non-finite value
     nonfinite: list[str] = []
     seconds: float = 0.0
+
+
+def take_anchor(sequences: list[Sequence], anchor: AnchorResult) -> tuple[list[Sequence], list[AnchoredSequence]]:
+    """Fills `logp_proximal` in and takes out what the mask leaves out.
+
+    Returns:
+        What a step learns from: its denominator is theirs. And what is `proximal_mask`, each with its c.
+    """
+    found = {(item.n, item.branch): item for item in anchor.sequences}
+    items = [found[sequence.n, sequence.branch] for sequence in sequences]
+    kept = [
+        msgspec.structs.replace(sequence, logp_proximal=item.logp_proximal)
+        for sequence, item in zip(sequences, items, strict=True)
+        if not item.masked
+    ]
+    return kept, [item for item in items if item.masked]
 
 
 def to_frame(struct: msgspec.Struct) -> dict[str, Any]:

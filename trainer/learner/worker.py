@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from trainer.frames import SCHEMA, BlockingChannel, Frame
-from trainer.learner import checkpoint
+from trainer.learner import canary, checkpoint
 from trainer.learner.learner import Learner, TrainingFailed
 from trainer.learner.policy import UnsupportedModel
 from trainer.learner.protocol import LearnerSettings, Sequence, StepResult, from_frame, to_frame
@@ -59,8 +59,10 @@ class _Worker:
         self._learner: Learner | None = None
         self._handlers: dict[str, Callable[[Frame], Frame]] = {
             "hello": self._hello,
+            "anchor": self._anchor,
             "batch": self._batch,
             "sync": self._sync,
+            "canary": lambda frame: canary.answer(self._learner.policy, frame),
             "checkpoint": self._checkpoint,
             "set": self._set,
             "stop": lambda _: {"type": "result", "result": {}},
@@ -91,6 +93,10 @@ class _Worker:
             "install one version of rltui for both",
             fatal=True,
         )
+
+    def _anchor(self, frame: Frame) -> Frame:
+        updates = [[from_frame(entry, Sequence) for entry in part] for part in frame["updates"]]
+        return {"type": "result", "result": to_frame(self._learner.anchor(updates))}
 
     def _batch(self, frame: Frame) -> Frame:
         sequences = [from_frame(entry, Sequence) for entry in frame["sequences"]]

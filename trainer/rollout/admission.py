@@ -1,17 +1,52 @@
-"""When a new training episode may start (CONFIG 3, DESIGN 5). Pure functions over counts."""
+"""When a training episode may start, and which ones a batch must hold (CONFIG 3, DESIGN 5). Pure, over counts.
+
+Both halves keep one promise: no token is older than max_lag when the batch of its episode closes. So every group has a
+newest iteration that it can be learned from in, by its oldest token. Admission starts no more than have a place in
+time. Batches take what is ready, so younger groups may come first; but never so many of them that those which are
+still being played could not all be in time any more: then the learner waits for these, the stragglers.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 
-def admitted(*, episodes: int, steps: int, max_lag: int, updates_served: int) -> int:
-    """How many training episodes may have been started since the run began.
 
-    A new one starts while accepted + running is below this number.
+def newest_iteration(*, steps: int, max_lag: int, updates_served: int) -> int:
+    """The newest iteration that episodes started now can be learned from in.
+
+    Its batch closes after (iteration - 1) x m updates, so that their lag there is at most max_lag.
 
     Args:
-        episodes: E, episodes per iteration.
         steps: m, optimizer updates per iteration.
         max_lag: greatest lag in updates of any token when its iteration's batch closes; 0 is synchronous.
         updates_served: w, optimizer updates contained in the weights that the engine serves.
     """
-    return episodes * ((max_lag + updates_served) // steps + 1)
+    return (max_lag + updates_served) // steps + 1
+
+
+def admitted(*, episodes: int, steps: int, max_lag: int, updates_served: int) -> int:
+    """How many training episodes may have been started since the run began, of `episodes` (E) an iteration.
+
+    A new one starts while accepted + running is below this number.
+    """
+    return episodes * newest_iteration(steps=steps, max_lag=max_lag, updates_served=updates_served)
+
+
+def first_overfull(newest: Iterable[int], *, iteration: int, groups: int) -> int | None:
+    """Whether the batch of `iteration` leaves too much for the batches after it.
+
+    Args:
+        newest: the newest iteration of each group that it leaves.
+        groups: E / G, that a batch holds.
+
+    Returns:
+        The first iteration by which more groups would have to be learned from than there are places; None: all fit.
+        Groups that are too old already are not counted: nothing brings them back in time.
+    """
+    due = 0
+    for last, count in sorted(Counter(n for n in newest if n >= iteration).items()):
+        due += count
+        if due > groups * (last - iteration):
+            return last
+    return None

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from trainer.lag import Lags
+from trainer.learner.protocol import AnchorResult, take_anchor
 from trainer.learner.protocol import Sequence as TrainSequence
 from trainer.rewards.advantages import GroupAdvantages
 from trainer.rollout.episode import TRUNCATED, Episode
@@ -18,11 +20,12 @@ from trainer.rollout.trajectories import token_temperatures
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """An episode that is left out after advantages; its group's mean and std stay (WIRE 1.6, stage a)."""
+    """An episode, or one branch of it, left out after advantages; its group's mean and std stay (WIRE 1.6, stage a)."""
 
     episode: Episode
     code: str
     detail: dict[str, Any]
+    branch: int | None = None  # None: all of them
 
 
 @dataclass(slots=True)
@@ -32,6 +35,14 @@ class Update:
     members: Sequence[Episode]
     sequences: list[TrainSequence] = field(default_factory=list)
     masked: list[Masked] = field(default_factory=list)
+
+    def take_anchor(self, result: AnchorResult) -> None:
+        """Sequences get their proximal log-probabilities; those outside the proximal mask are left out."""
+        self.sequences, out = take_anchor(self.sequences, result)
+        rows = {member.n: member for member in self.members}
+        for item in out:
+            detail = {"ratio": round(item.prox, 4), "low": round(result.low, 4), "high": round(result.high, 4)}
+            self.masked.append(Masked(rows[item.n], "proximal_mask", detail, item.branch))
 
     @property
     def trainable_frac(self) -> float:
@@ -58,8 +69,9 @@ def chunks(members: Sequence[Episode], size: int) -> Iterator[Sequence[Episode]]
 def update_of(
     members: Sequence[Episode],
     advantages: Mapping[int, GroupAdvantages],
+    lags: Lags,
     *,
-    lag: int,
+    made: int,
     max_seq_len: int,
     mask_truncated: bool,
 ) -> Update:
@@ -67,7 +79,8 @@ def update_of(
 
     Args:
         advantages: by group index.
-        lag: updates made since the weights that sampled these episodes.
+        lags: as the batch closed.
+        made: updates made since then.
         max_seq_len: longer sequences are left out, never cut.
         mask_truncated: episodes cut by a token or call limit are left out.
     """
@@ -78,15 +91,18 @@ def update_of(
         scored = advantages[assignment.group]
         if scored.dead:
             continue
-        left_out = _left_out(episode, max_seq_len, mask_truncated)
+        left_out = _left_out(episode, lags, max_seq_len, mask_truncated)
         if left_out is not None:
             update.masked.append(left_out)
             continue
-        update.sequences += _sequences(episode, float(scored.advantages[assignment.member]), lag)
+        update.sequences += _sequences(episode, float(scored.advantages[assignment.member]), lags.of[episode.n] + made)
     return update
 
 
-def _left_out(episode: Episode, max_seq_len: int, mask_truncated: bool) -> Masked | None:
+def _left_out(episode: Episode, lags: Lags, max_seq_len: int, mask_truncated: bool) -> Masked | None:
+    if lags.is_past_limit(episode.n):  # max_lag was lowered while the run was going
+        detail = {"version": episode.versions[0], "lag": lags.of[episode.n], "limit": lags.limit}
+        return Masked(episode, "stale", detail)
     longest = max(len(branch.ids) for branch in episode.branches)
     if longest > max_seq_len:
         return Masked(episode, "too_long", {"tokens": longest, "limit": max_seq_len})

@@ -1,14 +1,12 @@
-"""Groups: all members of one task seed, whole or replaced (CONFIG 3)."""
+"""Groups: all members of one task seed, whole or replaced (CONFIG 3). Pure."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from trainer.rewards.advantages import GroupAdvantages
 from trainer.rollout.episode import Assignment, Episode
-from trainer.rollout.seeds import SeedCursor
 
 
 class TooManyExcluded(RuntimeError):
@@ -17,123 +15,80 @@ class TooManyExcluded(RuntimeError):
 
 @dataclass(slots=True)
 class Group:
-    """Episodes of one seed, in member order."""
+    """Episodes of one seed, in member order.
+
+    Attributes:
+        index: counted since the run began; a replacement has a number of its own.
+        iteration: the one it was started for. A later batch may take it, if others were ready first.
+        replaces: the group that was dropped in its place.
+        refills: the dead groups in whose place it was played, the first one first.
+        advantages: once all members have their reward.
+        oldest: updates contained in the weights of its oldest token.
+    """
 
     index: int
     seed: int
     members: list[Episode]
+    iteration: int = 1
     replaces: int | None = None
+    refills: list[int] = field(default_factory=list)
+    advantages: GroupAdvantages | None = None
+    oldest: int = 0
+
+
+@dataclass(slots=True)
+class LiveGroup:
+    """A group whose members are being played; one entry a member."""
+
+    index: int
+    seed: int
+    iteration: int
+    members: list[Episode | None]
+    oldest: list[int | None]  # updates contained in the weights of its oldest token; None: not begun
+    replaces: int | None = None
+    refills: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, size: int, index: int, seed: int, iteration: int) -> LiveGroup:
+        return cls(index, seed, iteration, [None] * size, [None] * size)
+
+    def oldest_updates(self, served: int) -> int:
+        """Updates contained in the weights of its oldest token; where none was sampled, in those `served` now."""
+        return min((o for o in self.oldest if o is not None), default=served)
+
+    def assignment(self, member: int, replay: int) -> Assignment:
+        return Assignment("train", self.iteration, self.index, member, self.seed, replay)
+
+    def whole(self) -> Group | None:
+        """Once every member was played, whatever became of it."""
+        members = [member for member in self.members if member is not None]
+        if len(members) < len(self.members):
+            return None
+        oldest = min(o for o in self.oldest if o is not None)
+        return Group(self.index, self.seed, members, self.iteration, self.replaces, self.refills, oldest=oldest)
 
 
 @dataclass(slots=True)
 class Tally:
-    """What an iteration lost, by exclusion code."""
+    """What was lost since the batch before closed."""
 
-    episodes: int  # E
-    limit: float  # rollout.max_excluded_fraction
-    excluded: Counter[str] = field(default_factory=Counter)
+    excluded: Counter[str] = field(default_factory=Counter)  # episodes, by code
     dropped_groups: int = 0
-
-    def exclude(self, episode: Episode) -> None:
-        assert episode.exclusion is not None
-        code = episode.exclusion.code
-        self.excluded[code] += 1
-        if self.excluded.total() > self.limit * self.episodes:
-            reasons = ", ".join(f"{code} x {count}" for code, count in self.excluded.most_common())
-            raise TooManyExcluded(
-                f"{self.excluded.total()} of {self.episodes} episodes of iteration {episode.assignment.iteration} "
-                f"were excluded ({reasons}), more than rollout.max_excluded_fraction = {self.limit:g} allows; "
-                f"for example {episode.cid}: {episode.exclusion.evidence[:300] or code}"
-            )
+    refilled_groups: int = 0
 
 
-Play = Callable[[Assignment], Awaitable[Episode]]
-Dropped = Callable[[Group], None]
+def check_share(lost: Counter[str], example: Episode, *, episodes: int, limit: float) -> None:
+    """Raises TooManyExcluded when more than `limit` of an iteration's `episodes` (E) are lost.
 
-
-async def play_group(
-    play: Play,
-    cursor: SeedCursor,
-    tally: Tally,
-    on_drop: Dropped,
-    *,
-    iteration: int,
-    index: int,
-    size: int,
-    fresh: Callable[[], int],
-) -> Group:
-    """Plays the next seed `size` times. A member that fails is played once more; failing again, its whole group
-    is dropped and the next seed takes its place under a number of its own from `fresh`."""
-    replaces = None
-    number = index
-    while True:
-        seed = cursor.next()
-        members = await gather_all(
-            [_play_member(play, tally, Assignment("train", iteration, number, m, seed)) for m in range(size)]
-        )
-        group = Group(number, seed, members, replaces)
-        if all(member.exclusion is None for member in members):
-            return group
-        tally.dropped_groups += 1
-        on_drop(group)
-        replaces, number = number, fresh()
-
-
-async def _play_member(play: Play, tally: Tally, assignment: Assignment) -> Episode:
-    episode = await play(assignment)
-    if episode.exclusion is None:
-        return episode
-    tally.exclude(episode)
-    episode = await play(replace(assignment, replay=1))
-    if episode.exclusion is not None:
-        tally.exclude(episode)
-    return episode
-
-
-async def gather_all(coroutines: list[Awaitable[Episode]]) -> list[Episode]:
-    """Like gather, but the first failure cancels the others and is raised as itself."""
-    tasks = [asyncio.ensure_future(c) for c in coroutines]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-async def collect(
-    play: Play,
-    cursor: SeedCursor,
-    on_drop: Dropped,
-    *,
-    iteration: int,
-    groups: int,
-    size: int,
-    max_excluded_fraction: float,
-) -> tuple[list[Group], Tally]:
-    """An iteration's E = groups x size episodes, whatever fails on the way.
-
-    Raises:
-        TooManyExcluded: more than `max_excluded_fraction` of E were excluded.
+    Args:
+        lost: episodes of the iteration that `example` was started for, by exclusion code.
     """
-    tally = Tally(groups * size, max_excluded_fraction)
-    spare = iter(range(groups, 1 << 30))
-    tasks = [
-        asyncio.ensure_future(
-            play_group(
-                play,
-                cursor,
-                tally,
-                on_drop,
-                iteration=iteration,
-                index=i,
-                size=size,
-                fresh=lambda: next(spare),
-            )
-        )
-        for i in range(groups)
-    ]
-    try:
-        return list(await asyncio.gather(*tasks)), tally
-    finally:
-        for task in tasks:
-            task.cancel()
+    if lost.total() <= limit * episodes:
+        return
+    reasons = ", ".join(f"{code} x {count}" for code, count in lost.most_common())
+    evidence = example.exclusion.evidence[:300] or example.exclusion.code if example.exclusion else ""
+    raise TooManyExcluded(
+        f"{lost.total()} of {episodes} episodes of iteration {example.assignment.iteration} "
+        f"were excluded ({reasons}), more than rollout.max_excluded_fraction = {limit:g} allows; "
+        f"for example {example.cid}: {evidence}"
+    )

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trainer.rewards.advantages import GroupAdvantages
 from trainer.rollout.episode import TRUNCATED, Episode
 from trainer.rollout.groups import Group, Tally
 
 ALL_GOOD = 1.0 - 1e-6
 
 
-def iteration_metrics(groups: Sequence[Group], advantages: Sequence[GroupAdvantages], tally: Tally) -> dict[str, float]:
+def iteration_metrics(groups: Sequence[Group], tally: Tally) -> dict[str, float]:
     """reward/*, length/*, turns/*, stop/*, error/*, tokens/*: what stands on the last step of an iteration."""
     episodes = [episode for group in groups for episode in group.members]
     rewards = np.array([episode.total for episode in episodes], dtype=np.float64)
+    advantages = [group.advantages for group in groups if group.advantages is not None]
     dead = [a.dead for a in advantages]
     good = [d and a.mean >= ALL_GOOD for d, a in zip(dead, advantages, strict=True)]
     bad = [d and a.mean <= 1e-6 for d, a in zip(dead, advantages, strict=True)]

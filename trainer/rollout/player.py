@@ -7,9 +7,10 @@ import random
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from trainer.inference.gateway import Gateway
 from trainer.inference.ledger import NO_TOOL_PARSER, CallPolicy
@@ -20,6 +21,9 @@ from trainer.taskapp.client import TaskAppClient, backoff
 from trainer.taskapp.contracts import rollout_request
 from trainer.taskapp.errors import RolloutFailure
 from trainer.taskapp.parse import check_against_calls
+
+T = TypeVar("T")
+Stale = asyncio.Future[dict[str, Any]]
 
 FIRST_TRIES = 8  # a job whose first tries all fail stops (WIRE 1.6)
 LIMITS = frozenset({"context_length_exceeded", "call_limit"})  # an episode that meets one ends, cut but scored
@@ -79,54 +83,52 @@ class PlayRules:
 
 
 class Player:
-    """Plays assignments of one split. `limit` is shared with the other split's player."""
+    """Plays assignments of one split; how many at once is the dispatcher's rule."""
 
     def __init__(
         self,
-        rules: PlayRules,
+        rules: Callable[[], PlayRules],
         gateway: Gateway,
         client: TaskAppClient,
-        limit: asyncio.Semaphore,
         first_tries: FirstTries,
-        record: Callable[[Episode], None],
+        record: Callable[[Episode, PlayRules], None],
     ) -> None:
-        self.rules = rules
-        self.running = 0
-        self._gateway, self._client, self._limit, self._record = gateway, client, limit, record
+        """rules: as they are now; an episode is played to its end by those that it began with."""
+        self._rules, self._gateway, self._client, self._record = rules, gateway, client, record
         self._first_tries = first_tries
-        self._jitter = random.Random(rules.seed)
+        self._jitter = random.Random(rules().seed)
 
-    async def play(self, assignment: Assignment) -> Episode:
+    async def play(self, assignment: Assignment, stale: Stale) -> Episode:
         """One episode, tried again under a new id after a retryable failure; its record is written.
+
+        Args:
+            stale: once it is set, the play is given up and excluded as `stale`, with what it was set to as detail.
 
         Raises:
             TaskAppRejected: the app refuses us for good.
             TaskAppFailing: the first tries of the job all failed.
             ModelUnfit: no try of the job can succeed.
         """
-        async with self._limit:
-            self.running += 1
-            try:
-                episode = await self._with_tries(assignment)
-            finally:
-                self.running -= 1
-        self._record(episode)
+        rules = self._rules()
+        episode = await self._with_tries(rules, assignment, stale)
+        self._record(episode, rules)
         return episode
 
-    async def _with_tries(self, assignment: Assignment) -> Episode:
+    async def _with_tries(self, rules: PlayRules, assignment: Assignment, stale: Stale) -> Episode:
         tries: list[dict[str, Any]] = []
         while True:
-            number = assignment.replay * (self.rules.max_retries + 1) + len(tries)
-            episode, failure = await self._try(assignment, number, tries)
+            number = assignment.replay * (rules.max_retries + 1) + len(tries)
+            episode, failure = await self._try(rules, assignment, number, tries, stale)
             if failure is None:
                 self._first_tries.succeed()
                 return episode
             try:
-                self._first_tries.fail(failure)
+                if failure.code != "stale":  # which was slow, and may have been well
+                    self._first_tries.fail(failure)
             except TaskAppFailing:
-                self._record(episode)
+                self._record(episode, rules)
                 raise
-            if not failure.retryable or len(tries) >= self.rules.max_retries:
+            if not failure.retryable or len(tries) >= rules.max_retries:
                 return episode
             tries.append(
                 {
@@ -136,12 +138,13 @@ class Player:
                     "wall": episode.ended - episode.started,
                 }
             )
-            await asyncio.sleep(backoff(len(tries) - 1, failure.retry_after, self._jitter))
+            pause = asyncio.sleep(backoff(len(tries) - 1, failure.retry_after, self._jitter))
+            with suppress(RolloutFailure):  # stale: the next try ends before it begins
+                await _unless_stale(pause, stale)
 
     async def _try(
-        self, assignment: Assignment, number: int, tries: list[dict[str, Any]]
+        self, rules: PlayRules, assignment: Assignment, number: int, tries: list[dict[str, Any]], stale: Stale
     ) -> tuple[Episode, RolloutFailure | None]:
-        rules = self.rules
         cid = correlation_id(rules.job_id, assignment, number)
         episode = Episode(assignment, cid, list(tries), number, started=time.time())
         self._gateway.ledger.open(
@@ -183,7 +186,7 @@ class Player:
                 job_id=rules.job_id,
                 judge_on=False,
             )
-            episode.parsed = await self._client.rollout(body)
+            episode.parsed = await _unless_stale(self._client.rollout(body), stale)
         except RolloutFailure as error:
             failure = error
         finally:
@@ -194,7 +197,7 @@ class Player:
         episode.calls = record.calls
         episode.forced = record.forced
         if failure is None:
-            failure = self._settle(episode, record.errors)
+            failure = _settle(rules, episode, record.errors)
         if failure is not None:
             if "tries" in failure.detail:  # the client knows of its own try alone
                 failure.detail["tries"] = len(tries) + 1
@@ -208,35 +211,51 @@ class Player:
         )
         return episode, failure
 
-    def _settle(self, episode: Episode, errors: list[Any]) -> RolloutFailure | None:
-        """Checks what the app answered against what the gateway recorded, and scores it."""
-        assert episode.parsed is not None
-        for error in errors:
-            if error.code == "engine_error":
-                return RolloutFailure("engine_error", {"cause": error.message}, error.message)
-        try:
-            check_against_calls(
-                episode.parsed,
-                calls=len(episode.calls),
-                failed=[(error.call, error.status) for error in errors if error.code not in LIMITS],
-                max_turns=self.rules.max_turns,
-            )
-        except RolloutFailure as failure:
-            return failure
-        if episode.calls[-1].finish_reason in ("abort", "error"):
-            return RolloutFailure("call_aborted")
-        try:
-            assembly = assemble(episode.calls)
-        except TokenRecordError as error:
-            return RolloutFailure(error.code, {"what": error.what, "at": error.at}, str(error), retryable=False)
-        episode.branches = assembly.branches
-        episode.token_counts = assembly.counts
-        if episode.forced:
-            episode.parsed.warnings.append("sampling_forced")
-        episode.reward = episode_reward(
-            episode.parsed.outcome, episode.parsed.outcome_path, list(episode.parsed.event_rewards)
+
+def _settle(rules: PlayRules, episode: Episode, errors: list[Any]) -> RolloutFailure | None:
+    """Checks what the app answered against what the gateway recorded, and scores it."""
+    assert episode.parsed is not None
+    for error in errors:
+        if error.code == "engine_error":
+            return RolloutFailure("engine_error", {"cause": error.message}, error.message)
+    try:
+        check_against_calls(
+            episode.parsed,
+            calls=len(episode.calls),
+            failed=[(error.call, error.status) for error in errors if error.code not in LIMITS],
+            max_turns=rules.max_turns,
         )
-        return None
+    except RolloutFailure as failure:
+        return failure
+    if episode.calls[-1].finish_reason in ("abort", "error"):
+        return RolloutFailure("call_aborted")
+    try:
+        assembly = assemble(episode.calls)
+    except TokenRecordError as error:
+        return RolloutFailure(error.code, {"what": error.what, "at": error.at}, str(error), retryable=False)
+    episode.branches = assembly.branches
+    episode.token_counts = assembly.counts
+    if episode.forced:
+        episode.parsed.warnings.append("sampling_forced")
+    episode.reward = episode_reward(
+        episode.parsed.outcome, episode.parsed.outcome_path, list(episode.parsed.event_rewards)
+    )
+    return None
+
+
+async def _unless_stale(work: Coroutine[Any, Any, T], stale: Stale) -> T:
+    """The result of `work`; a play that has become stale meanwhile fails as that."""
+    if stale.done():
+        work.close()
+        raise RolloutFailure("stale", stale.result())
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task, stale}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise RolloutFailure("stale", stale.result())
+    finally:
+        task.cancel()
 
 
 def seed_parts(seed: int, assignment: Assignment, number: int) -> tuple[int, ...]:

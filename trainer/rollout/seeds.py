@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 
 class SeedCursor:
@@ -11,15 +13,42 @@ class SeedCursor:
     The position is part of a checkpoint, so that a resumed run neither repeats nor skips a seed.
     """
 
-    def __init__(self, start: int, count: int | None, held_out: Iterable[int], position: int = 0) -> None:
+    def __init__(
+        self,
+        start: int,
+        count: int | None,
+        held_out: Iterable[int],
+        position: int = 0,
+        group: int = 0,
+        again: Iterable[Sequence[int]] = (),
+    ) -> None:
+        """position, group, again: of `state`. `again` holds [number, seed] of groups to be played first: they were
+        begun and came into no batch."""
         self._start, self._count, self._held_out = start, count, frozenset(held_out)
-        self.position = position
+        self._again = deque((number, seed) for number, seed in again)
+        self.position, self.group = position, group
         if count is not None and not any(start + i not in self._held_out for i in range(count)):
             raise ValueError(f"all {count} training seeds from {start} are held out for evaluation")
 
     @property
     def wraps(self) -> int:
         return 0 if self._count is None else self.position // self._count
+
+    def state(self) -> dict[str, Any]:
+        """The `cursor` entry of a checkpoint's state (WIRE 5.9)."""
+        return {
+            "seed": self.position,
+            "group": self.group,
+            "wraps": self.wraps,
+            "again": [list(group) for group in self._again],
+        }
+
+    def next_group(self) -> tuple[int, int]:
+        """(number, seed) of the next group; numbers count from the beginning of the run."""
+        if self._again:
+            return self._again.popleft()
+        self.group += 1
+        return self.group - 1, self.next()
 
     def next(self) -> int:
         while True:

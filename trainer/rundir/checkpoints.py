@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,6 +16,7 @@ import msgspec
 from trainer.rundir.disk import DiskFull, is_full, sync_folder
 from trainer.rundir.jsonl import Json, decode_object, encode, iso
 from trainer.rundir.layout import FILE_MODE, FOLDER_MODE, SCHEMA, make_folder
+from trainer.rundir.resume import Resumed, counts
 
 MANIFEST = "manifest.json"
 STABLE = "STABLE"
@@ -138,6 +139,11 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
     return sorted((checkpoint for checkpoint in found if checkpoint), key=lambda checkpoint: checkpoint.step)
 
 
+def counting(checkpoints: Iterable[Checkpoint], resumes: Sequence[Resumed]) -> list[Checkpoint]:
+    """Those that no later attempt left behind when it went on from an earlier step."""
+    return [c for c in checkpoints if counts({"attempt": c.attempt, "step": c.step}, resumes)]
+
+
 def verify_checkpoint(path: Path) -> list[str]:
     """What is wrong with the files of a checkpoint, a sentence each, optimizer state included.
 
@@ -175,13 +181,14 @@ def point(folder: Path, name: str, checkpoint: Checkpoint) -> None:
     sync_folder(folder)
 
 
-def prune(folder: Path, keep_last: int, keep_best: int) -> list[Path]:
+def prune(folder: Path, keep_last: int, keep_best: int, resumes: Sequence[Resumed] = ()) -> list[Path]:
     """Remove older checkpoints, and optimizer state of all but the newest resumable; gives what was removed.
 
     Kept: the `keep_last` newest, the `keep_best` with the highest evaluation reward, and what best.json
-    names.
+    names. Those that a resume left behind go first.
     """
-    checkpoints = list_checkpoints(folder)
+    found = list_checkpoints(folder)
+    checkpoints = counting(found, resumes)
     scored = [c for c in checkpoints if c.eval_reward is not None]
     best = sorted(scored, key=lambda c: (c.eval_reward, -c.step), reverse=True)[:keep_best]
     kept = {c.path.name for c in [*checkpoints[-max(1, keep_last) :], *best]}
@@ -189,7 +196,7 @@ def prune(folder: Path, keep_last: int, keep_best: int) -> list[Path]:
         kept.add(_pointed(folder / "best.json"))
     resumable = [c for c in checkpoints if c.resumable]
     removed = []
-    for checkpoint in checkpoints:
+    for checkpoint in found:
         if checkpoint.path.name not in kept:
             (checkpoint.path / STABLE).unlink()  # first: a half-removed folder is no checkpoint
             shutil.rmtree(checkpoint.path)

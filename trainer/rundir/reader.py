@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from trainer.rundir.checkpoints import Checkpoint, list_checkpoints
+from trainer.rundir.checkpoints import Checkpoint, counting, list_checkpoints
 from trainer.rundir.jsonl import Json, decode_object
 from trainer.rundir.layout import INDEX_BYTES, SCHEMA, UPDATE_BYTES, RunPaths, text_segment, token_segment
 from trainer.rundir.lines import Cursor, Damage, Slice, read_lines, seek_line
@@ -194,8 +194,8 @@ class RunReader:
         return decode_block(block)[1]
 
     def checkpoints(self) -> list[Checkpoint]:
-        """Finished checkpoints, oldest first."""
-        return list_checkpoints(self.paths.checkpoints)
+        """Finished checkpoints that count, oldest first."""
+        return counting(list_checkpoints(self.paths.checkpoints), self.resumes())
 
     # How
 

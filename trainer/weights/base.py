@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 
@@ -16,6 +16,30 @@ TIMEOUT_S = 1200.0  # of each half: minutes of a large model on a slow disk, but
 class WeightSyncError(RuntimeError):
     """New weights did not reach the engine; the earlier version goes on serving."""
 
+    code = "engine_failed"  # a word of the record (WIRE 5.2)
+    hint = "see logs/inference-0.log"
+
+
+class WeightSyncMismatch(WeightSyncError):
+    """The engine confirmed the weights, twice, and does not run them."""
+
+    code = "weight_sync_mismatch"
+    hint = (
+        "resume from the last checkpoint; if it comes back, try another training.weight_sync.mode, or direct = false, "
+        "and see logs/inference-0.log"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryFigures:
+    """In nats, of the replica that did worst."""
+
+    slope: float | None
+    residual: float
+    noise: float
+    undecided: int  # checks in a row that could not tell
+    failed: int  # checks that failed, so far
+
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
@@ -24,6 +48,20 @@ class SyncReport:
     bytes: int
     mode: str  # lora, full
     rounding_gap: float
+    verified: bool | Literal["undecided"] | None = None  # None: no canary was due
+    canary: CanaryFigures | None = None
+    resent: bool = False  # a first canary failed; this is the second sending, which passed
+
+    def metrics(self) -> dict[str, float]:
+        """By the names of DESIGN 7; empty if no canary was due."""
+        if self.canary is None:
+            return {}
+        slope = {} if self.canary.slope is None else {"canary/slope": self.canary.slope}
+        return slope | {
+            "canary/residual": self.canary.residual,
+            "canary/undecided": float(self.canary.undecided),
+            "canary/failed": float(self.canary.failed),
+        }
 
 
 class WeightSync(ABC):
@@ -39,6 +77,13 @@ class WeightSync(ABC):
     @abstractmethod
     async def sync(self, version: int) -> SyncReport:
         """Returns once every replica serves `version`. Raises WeightSyncError, LearnerError, EngineError."""
+
+    def canary_state(self) -> dict[str, Any] | None:
+        """What a resumed run's canary has to know, as JSON; None where there is nothing."""
+        return None
+
+    def restore_canary(self, state: dict[str, Any] | None) -> None:  # noqa: B027 - most transports check nothing
+        """Before the first call of `sync`: what `canary_state` gave."""
 
     def close(self) -> None:  # noqa: B027 - not every transport leaves files
         """Removes what is left on disk. Idempotent."""

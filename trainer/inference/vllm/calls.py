@@ -16,15 +16,18 @@ class Endpoint:
         model's end tokens: without a model's own sampling defaults vLLM knows one of them only. What was computed
         under another salt, by other weights, is not read again.
     logprobs: those of the sampled tokens in a choice.
+    top: the likeliest tokens beside each sampled one in a choice, with their log-probabilities.
     """
 
     path: str
     request: Callable[[Sequence[int], Sampling, Sequence[int], str, str], Json]
     logprobs: Callable[[Json], list[float]]
+    top: Callable[[Json], list[dict[int, float]]]
 
 
-def chunk_of(endpoint: Endpoint, choice: Json, version: int) -> Chunk:
-    """Raises EngineError where tokens and log-probabilities do not match."""
+def chunk_of(endpoint: Endpoint, choice: Json, version: int, *, top: bool = False) -> Chunk:
+    """`top`: the call asked for the likeliest tokens. Raises EngineError where tokens and log-probabilities do not
+    match."""
     tokens, logprobs = choice.get("token_ids") or [], endpoint.logprobs(choice)
     if len(logprobs) != len(tokens):
         raise EngineError(f"vLLM sent {len(tokens)} tokens with {len(logprobs)} log-probabilities")
@@ -35,6 +38,7 @@ def chunk_of(endpoint: Endpoint, choice: Json, version: int) -> Chunk:
         weight_version=version,
         finish_reason=choice.get("finish_reason"),
         stop_detail=stop if isinstance(stop, str) else None,  # a number is an end token
+        top=endpoint.top(choice) if top else None,
     )
 
 
@@ -50,7 +54,7 @@ def _sampling(sampling: Sampling, end_ids: Sequence[int]) -> Json:
     params: Json = {
         "temperature": sampling.temperature,
         "max_tokens": sampling.max_tokens,
-        "logprobs": 0,  # of the sampled token alone
+        "logprobs": sampling.top_logprobs,  # 0: of the sampled token alone
         "seed": sampling.seed,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k,
@@ -86,6 +90,7 @@ def _text_request(prompt_ids: Sequence[int], sampling: Sampling, end_ids: Sequen
         # This endpoint does not say which weights sampled a token: the order of arrival does, so none may be held back.
         "stream_interval": 1,
         "return_token_ids": True,
+        "return_tokens_as_token_ids": sampling.top_logprobs > 0,  # their texts would not tell tokens apart
         "cache_salt": salt,
     }
 
@@ -98,5 +103,15 @@ def _text_logprobs(choice: Json) -> list[float]:
     return list((choice.get("logprobs") or {}).get("token_logprobs") or ())
 
 
-TOKENS = Endpoint("/inference/v1/generate", _tokens_request, _tokens_logprobs)
-TEXT = Endpoint("/v1/completions", _text_request, _text_logprobs)
+def _tokens_top(choice: Json) -> list[dict[int, float]]:
+    content = (choice.get("logprobs") or {}).get("content") or ()
+    return [{int(top["token_id"]): float(top["logprob"]) for top in entry["top_logprobs"]} for entry in content]
+
+
+def _text_top(choice: Json) -> list[dict[int, float]]:
+    tops = (choice.get("logprobs") or {}).get("top_logprobs") or ()
+    return [{int(name.removeprefix("token_id:")): float(p) for name, p in (top or {}).items()} for top in tops]
+
+
+TOKENS = Endpoint("/inference/v1/generate", _tokens_request, _tokens_logprobs, _tokens_top)
+TEXT = Endpoint("/v1/completions", _text_request, _text_logprobs, _text_top)

@@ -60,6 +60,7 @@ class VllmEngine(Engine):
         self._model, self._settings, self._url = model, settings, url
         self.url = without_user(url or "")
         self._salt = secrets.token_hex(8)  # an earlier run on the same server had a version 1 as well
+        self._loads = 0  # and a version may be sent twice, after a canary that failed
         self._startup_timeout_s, self._sink = startup_timeout_s, sink
         self._process: VllmProcess | None = None
         self._base_name, self._name = BASE, BASE  # name of the base model; name that new calls ask for
@@ -263,13 +264,14 @@ class VllmEngine(Engine):
 
     async def _stream(self, prompt_ids: Sequence[int], sampling: Sampling, version: int) -> AsyncIterator[Chunk]:
         total, finish, kept = 0, None, self._keeps_versions
-        ends, salt = sorted(self.eos_token_ids), f"{self._salt}-v{version}"
+        ends, salt = sorted(self.eos_token_ids), f"{self._salt}-{self._loads}-v{version}"
         body = self._endpoint.request(prompt_ids, sampling, ends, self._name, salt)
         async with aclosing(self._client.stream(self._endpoint.path, body)) as choices:
             async for choice in choices:
                 self._last_chunk = time.monotonic()
                 # under a versioned name a call keeps its version, whatever the engine calls its own by now
-                chunk = calls.chunk_of(self._endpoint, choice, version if kept else self.weight_version)
+                told = version if kept else self.weight_version
+                chunk = calls.chunk_of(self._endpoint, choice, told, top=sampling.top_logprobs > 0)
                 total, finish = total + len(chunk.token_ids), chunk.finish_reason
                 if finish is not None:
                     chunk.spans = [(0, total, version)] if kept else calls.spans_of(choice)
@@ -350,6 +352,7 @@ class VllmEngine(Engine):
             if self._can.weight_version and not self._adapters.versioned:
                 await updates.label(self._client, version)
         self.weight_version, self._current = version, (path, version)
+        self._loads += 1
 
     async def _drain(self) -> None:
         """An engine that counts no spans itself: what it sampled before the pause must arrive before the new version

@@ -1,0 +1,122 @@
+"""`rltui train --resume RUN`: what can be known before the run is started again, and what is started."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import msgspec
+
+from rltui.cli.configs import refusal
+from rltui.cli.output import FAILED, CliError, Json
+from rltui.cli.start import Plan
+from rltui.launch.base import Job, Started
+from rltui.launch.local import LocalLauncher
+from rltui.sources.base import TERMINAL, Unreadable
+from rltui.sources.find import NoSuchRun, default_runs_dir, find_run
+from rltui.sources.local import LocalRunSource
+from rltui.text import clean
+from trainer.config import ConfigError, Loaded, load, load_text
+from trainer.config.differ import forbidden, resume_keys
+from trainer.config.toml_values import format_value
+from trainer.rundir.attempts import Earlier, NoEarlierAttempt, leaves, read_earlier
+from trainer.rundir.process import ProcessId
+from trainer.rundir.resumable import NotResumable, choose
+
+LOOK_S = 0.1
+
+
+def prepare_resume(args: argparse.Namespace, sets: list[str]) -> Plan:
+    """CliError: no such run, it runs, nothing to go on from, or a config that makes it another run."""
+    folder = _folder(args)
+    _check_ended(folder)
+    try:
+        earlier = read_earlier(folder)
+        checkpoint = choose(earlier.paths.checkpoints, earlier.resumes, args.from_step, verify=False)
+    except NoEarlierAttempt as error:
+        raise CliError(f"{clean(error, 600)}; start it with its config, without --resume") from error
+    except NotResumable as error:
+        raise CliError(f"{clean(error, 600)}\n{clean(error.hint, 600)}") from error
+    config = args.config or args.config_option
+    try:
+        loaded = _loaded(earlier, config, sets, args.allow_unknown)
+        if problems := loaded.launch_problems():
+            raise ConfigError(problems)
+    except ConfigError as error:
+        raise refusal(error, "nothing was started") from error
+    values = leaves(json.loads(json.dumps(loaded.resolved()["values"])))  # as they are read back from the run
+    if found := forbidden(earlier.values, values, given_only=True):
+        lines = [clean(item, 300) for item in found]
+        raise CliError(
+            "\n".join([f"it would be another run than {folder.name}:", *lines])
+            + f"\nThese may differ on --resume: {', '.join(resume_keys())}"
+        )
+    job = Job(
+        config.absolute() if config else earlier.paths.config,
+        folder,
+        earlier.job_id,
+        tuple(sets),
+        allow_unknown=args.allow_unknown or earlier.allow_unknown,
+        resume=True,
+        from_step=args.from_step,
+    )
+    return Plan(loaded, job, LocalLauncher(), attempt=earlier.attempt + 1, from_step=checkpoint.step)
+
+
+def await_attempt(plan: Plan, source: LocalRunSource, started: Started) -> None:
+    """Until the status is of the new attempt: that of the ended one still lies there. CliError: it did not begin."""
+    while not _begun(source, plan.attempt):
+        if started.exit_code() is not None and not _begun(source, plan.attempt):
+            message, hint = started.last_words()
+            raise CliError(
+                f"{clean(message, 600)}\n{clean(hint or '', 600)}".rstrip(), code=started.exit_code() or FAILED
+            )
+        time.sleep(LOOK_S)
+
+
+def _begun(source: LocalRunSource, attempt: int) -> bool:
+    try:
+        status: Json | None = source.status()
+    except Unreadable:
+        return False
+    return status is not None and (status.get("attempt") or 0) >= attempt
+
+
+def _folder(args: argparse.Namespace) -> Path:
+    if args.run_dir is not None:
+        raise CliError("--run-dir is for a new run; --resume RUN names the folder that goes on")
+    try:
+        return find_run(args.resume, args.runs_dir or default_runs_dir())
+    except NoSuchRun as error:
+        raise CliError(clean(error, 1000)) from error
+
+
+def _check_ended(folder: Path) -> None:
+    try:
+        status = LocalRunSource(folder).status()
+    except Unreadable as error:
+        raise CliError(f"{folder}: {error}", code=FAILED) from error
+    if status is None or status.get("state") in TERMINAL or _is_gone(status):
+        return
+    where = f"pid {status.get('pid')} on {clean(status.get('host'), 100)}"
+    raise CliError(f"{folder.name} is not over: it is {clean(status.get('state'), 20)} ({where}). Stop it first.")
+
+
+def _is_gone(status: Json) -> bool:
+    """Killed a moment ago: viewers wait for some beats before they say so, the process list does not."""
+    try:
+        return msgspec.convert(status, ProcessId).alive() is False
+    except msgspec.ValidationError:
+        return False
+
+
+def _loaded(earlier: Earlier, config: Path | None, sets: list[str], allow_unknown: bool) -> Loaded:
+    """As the coordinator will load it, but for what was set while the run was going: the checkpoint has that."""
+    given = [*(f"{key}={format_value(value)}" for key, value in earlier.sets.items()), *sets]
+    unknown = allow_unknown or earlier.allow_unknown
+    if config is not None:
+        return load(config, sets=given, environ=os.environ, allow_unknown=unknown)
+    return load_text(earlier.config_text, earlier.config_name, sets=given, environ=os.environ, allow_unknown=unknown)

@@ -1,0 +1,131 @@
+"""`rltui steer RUN VERB [KEY VALUE]`: asks a run for something, and claims nothing before it has answered."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from rltui.cli.common import add_run_argument, chosen_run
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.sources.base import TERMINAL, Unreadable
+from rltui.sources.local import LocalRunSource
+from rltui.text import clean
+
+STEERING = ("pause", "resume", "stop", "kill", "checkpoint", "evaluate", "set")
+LOOK_S = 0.2
+UNANSWERED_S = 10.0  # WIRE 5.8: a request that is not accepted by then is said to be unanswered
+WAITS = {
+    "checkpoint": "it waits for the end of its iteration",
+    "evaluate": "it waits for the end of its iteration",
+    "stop": "it stops between two steps",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_run_argument(parser)
+    parser.add_argument("verb", choices=STEERING, metavar="VERB", help=", ".join(STEERING))
+    parser.add_argument("assignment", nargs="*", metavar="KEY VALUE", help="for set; or KEY=VALUE, several of them")
+    parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="how long to wait for the answer")
+    add_data_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    values = _values(args)
+    folder = chosen_run(args)
+    source = LocalRunSource(folder)
+    state = _state(folder, source)
+    if state in TERMINAL:
+        raise CliError(f"{folder.name} is not running: it is {state}", code=FAILED)
+    try:
+        control_id = source.request(args.verb, values)
+    except OSError as error:
+        raise CliError(
+            f"the request to {args.verb} could not be written in {folder}/control: {error.strerror}", code=FAILED
+        ) from error
+    if args.verb == "kill":
+        source.kill()
+    answer = _wait(source, control_id, args)
+    kind = "unanswered" if answer is None else str(answer["type"]).removeprefix("rl.control.")
+    if args.verb == "kill" and kind != "done" and _state(folder, source) in TERMINAL:
+        kind = "done"  # it was ended from here, and could not say so
+    say(_told(folder, args.verb, kind, answer), words(args))
+    data = {} if answer is None else answer.get("data") or {}
+    emit(
+        {
+            "control_id": control_id,
+            "action": args.verb,
+            "args": values,
+            "answer": kind,
+            "reason": data.get("reason"),
+            "message": None if answer is None else clean(answer.get("message"), 600),
+            "data": data,
+        },
+        as_json=args.json,
+        out=args.out,
+    )
+    return OK if kind == "done" else FAILED
+
+
+def _values(args: argparse.Namespace) -> Json:
+    """What `set` is to change, by full key. CliError: no assignment, or a key that a running run keeps."""
+    if args.verb != "set":
+        if args.assignment:
+            raise CliError(f"{args.verb} takes no further words; KEY VALUE belongs to set")
+        return {}
+    from trainer.config.differ import live_keys  # pydantic: only where it is needed
+    from trainer.config.toml_values import parse_value
+
+    pairs = [item.partition("=") for item in args.assignment]
+    if len(args.assignment) == 2 and not pairs[0][1]:
+        pairs = [(args.assignment[0], "=", args.assignment[1])]
+    if not pairs or not all(equals for _, equals, _ in pairs):
+        raise CliError("set wants KEY VALUE, or KEY=VALUE, for example: set training.learning_rate 1e-5")
+    known, values = live_keys(), {}
+    for name, _, text in pairs:
+        name = name.strip()
+        fits = [key for key in known if name in (key, key.rpartition(".")[2])]
+        if len(fits) != 1:
+            what = "is not one key" if fits else "cannot be changed while a run is going"
+            raise CliError(f"{clean(name, 100)!a} {what}; give one of {', '.join(fits or known)}")
+        try:
+            values[fits[0]] = parse_value(text)
+        except ValueError as error:
+            raise CliError(f"{fits[0]}: {error}") from None
+    return values
+
+
+def _wait(source: LocalRunSource, control_id: str, args: argparse.Namespace) -> Json | None:
+    """The last answer: done or refused, or what there is when the time is up or the run is over."""
+    begun, told = time.monotonic(), False
+    while True:
+        over = (source.status() or {}).get("state") in TERMINAL
+        answer = source.answer(control_id)
+        if answer is not None and answer["type"] != "rl.control.accepted":
+            return answer
+        if answer is not None and not told:
+            told = True
+            say(f"accepted: {WAITS[args.verb]}" if args.verb in WAITS else "accepted", words(args))
+        waited = time.monotonic() - begun
+        if over or waited > args.timeout or (answer is None and waited > min(UNANSWERED_S, args.timeout)):
+            return answer
+        time.sleep(LOOK_S)
+
+
+def _told(folder: Path, verb: str, kind: str, answer: Json | None) -> str:
+    message = "" if answer is None else clean(answer.get("message"), 600)
+    match kind:
+        case "done":
+            return f"done: {message or verb}"
+        case "refused":
+            return message
+        case "accepted":
+            return f"{folder.name} accepted, and has not done it yet; `rltui show {folder.name}` tells when it has"
+    return f"{folder.name} has not answered. The request stays in its control folder; look at {folder}/logs."
+
+
+def _state(folder: Path, source: LocalRunSource) -> str | None:
+    try:
+        return (source.status() or {}).get("state")
+    except Unreadable as error:
+        raise CliError(f"{folder}: {error}", code=FAILED) from error

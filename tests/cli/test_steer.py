@@ -1,0 +1,114 @@
+"""`rltui steer` and `rltui train --resume`: what is asked, what is answered, and what is refused before that."""
+
+import json
+import os
+import shutil
+import threading
+import time
+
+import pytest
+
+from tests.cli.conftest import last_object
+from trainer.rundir import ControlBox, RunWriter
+
+
+@pytest.fixture
+def running(here):
+    """A folder whose writer is this process; `answers(…)` carries out the next request."""
+    folder = here / "runs" / "x-rl_0123456789abcdef"
+    writer = RunWriter(folder, job_id="rl_0123456789abcdef", label="x")
+    writer.status(state="running", phase="training")
+    box = ControlBox(folder, attempt_started_at=time.time() - 5)
+
+    def serve(*answers: tuple[str, dict]) -> None:
+        def work() -> None:
+            while not (taken := box.take()):
+                time.sleep(0.02)
+            for answer, data in answers:
+                about = {"control_id": taken[0].control_id, "action": taken[0].action, "args": taken[0].args}
+                writer.event(f"rl.control.{answer}", data.pop("text", answer), step=3, **about, **data)
+            box.finish(taken[0])
+
+        threading.Thread(target=work, daemon=True).start()
+
+    yield folder, serve
+    writer.close()
+
+
+def test_set_takes_a_short_name_and_waits_until_it_is_done(rltui, running):
+    folder, serve = running
+    serve(("accepted", {}), ("done", {"old": {"training.learning_rate": 1e-3}, "text": "it is set"}))
+    done = rltui("steer", folder.name, "set", "learning_rate", "1e-4", "--json")
+    assert done.returncode == 0, done.err
+    found = last_object(done.out)
+    assert (found["answer"], found["args"]) == ("done", {"training.learning_rate": 1e-4})
+    assert found["data"]["args"] == {"training.learning_rate": 1e-4}
+    assert "it is set" in done.err
+
+
+def test_a_refusal_says_why_and_is_no_success(rltui, running):
+    folder, serve = running
+    serve(("refused", {"reason": "wrong_state", "text": "pause was refused: \x1b[2Jpaused already"}))
+    done = rltui("steer", folder.name, "pause", "--json")
+    assert done.returncode == 3
+    found = last_object(done.out)
+    assert (found["answer"], found["reason"]) == ("refused", "wrong_state")
+    assert "paused already" in done.err and "\x1b" not in done.err
+
+
+def test_accepted_is_not_done_and_silence_is_said(rltui, running):
+    folder, serve = running
+    serve(("accepted", {}))
+    done = rltui("steer", folder.name, "checkpoint", "--timeout", "1")
+    assert done.returncode == 3 and "has not done it yet" in done.out
+    done = rltui("steer", folder.name, "pause", "--timeout", "0.3")
+    assert done.returncode == 3 and "has not answered" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["set"], "KEY VALUE"),
+        (["set", "training.group_size", "2"], "cannot be changed while a run is going"),
+        (["set", "every_n_iters", "2"], "is not one key"),
+        (["pause", "now"], "takes no further words"),
+        (["dance"], "invalid choice"),
+    ],
+)
+def test_what_makes_no_sense_is_not_asked(rltui, running, words, says):
+    folder, _ = running
+    done = rltui("steer", folder.name, *words)
+    assert done.returncode == 2 and says in done.err and not list((folder / "control").glob("*.json"))
+
+
+def test_a_run_that_is_over_cannot_be_steered(rltui, synthetic):
+    done = rltui("steer", "healthy", "pause", "--runs-dir", synthetic)
+    assert done.returncode == 3 and "is not running: it is succeeded" in done.err
+
+
+def test_a_running_run_is_not_resumed(rltui, running):
+    folder, _ = running
+    done = rltui("train", "--resume", folder.name)
+    assert done.returncode == 2 and f"pid {os.getpid()}" in done.err and "Stop it first" in done.err
+
+
+def test_a_run_without_a_checkpoint_is_not_resumed(rltui, here):
+    first = rltui("train", "my.toml", "--json", fake="failed")
+    folder = last_object(first.out)["run_dir"]
+    shutil.copy("my.toml", f"{folder}/config.toml")
+    (here / folder / "resolved.json").write_text(json.dumps({"values": {}}))
+    done = rltui("train", "--resume", folder)
+    assert done.returncode == 2 and "no finished checkpoint" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--resume", "nothing-like-it"], "no run"),
+        (["my.toml", "--from", "3"], "belong to --resume"),
+        (["--resume", "x", "--run-dir", "y"], "--run-dir is for a new run"),
+    ],
+)
+def test_resume_options_that_do_not_fit(rltui, here, words, says):
+    done = rltui("train", *words)
+    assert done.returncode == 2 and says in done.err

@@ -1,0 +1,80 @@
+"""Requests to a run that is going: each answered, none claimed before it is done."""
+
+import json
+import time
+from pathlib import Path
+
+from tests.e2e.test_faults import wait_for
+from trainer.rundir import RunReader, answer, ask
+
+
+def answered(run_dir: Path, control_id: str, timeout: float = 60) -> tuple[str, dict]:
+    """done or refused, and the data of that event."""
+    reader, deadline = RunReader(run_dir), time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        state, data = answer(reader.events(0, 100_000), control_id)
+        if state in ("done", "refused"):
+            assert (run_dir / "control" / "done" / f"{control_id}.json").is_file()
+            return state, data
+        time.sleep(0.1)
+    raise AssertionError(f"{control_id} is {state} after {timeout} s")
+
+
+def test_a_run_is_steered(trainer):
+    process, run_dir = trainer.start(
+        "training.iterations_per_epoch=500", "training.batch_size=4", "training.log_interval=1"
+    )
+
+    def say(action: str, **args) -> tuple[str, dict]:
+        return answered(run_dir, ask(run_dir, action, args, client="test"))
+
+    wait_for(run_dir, lambda status: status and status["step"] >= 1)
+    # all or nothing
+    state, data = say("set", **{"training.learning_rate": 5e-4, "training.group_size": 2})
+    assert (state, data["reason"]) == ("refused", "not_live")
+    state, data = say("set", **{"training.learning_rate": 5e-4, "training.clip_eps_low": -1})
+    assert (state, data["reason"]) == ("refused", "invalid")
+    state, data = say("set", **{"training.learning_rate": 2e-4, "checkpoint.every_n_iters": 0})
+    assert state == "done" and data["old"]["training.learning_rate"] == 1e-3
+    assert data["new"] == {"training.learning_rate": 2e-4, "checkpoint.every_n_iters": 0}
+
+    state, data = say("resume")
+    assert (state, data["reason"]) == ("refused", "wrong_state")
+    assert say("pause")[0] == "done"
+    status = json.loads((run_dir / "status.json").read_text())
+    assert (status["state"], status["phase"], status["paused"]["reason"]) == ("paused", "paused", "request")
+    assert status["paused"]["by"]["client"] == "test" and status["paused"]["since"] <= time.time()
+    assert say("pause")[1]["reason"] == say("checkpoint")[1]["reason"] == "wrong_state"
+    paused_at = RunReader(run_dir).metrics()[-1]["step"]
+    beat = json.loads((run_dir / "status.json").read_text())["beat"]
+    wait_for(run_dir, lambda status: status["beat"] > beat)  # alive, and no step is made
+    assert RunReader(run_dir).metrics()[-1]["step"] == paused_at
+    assert say("resume")[0] == "done"
+    wait_for(run_dir, lambda status: status["state"] == "running" and status["step"] > paused_at)
+    assert json.loads((run_dir / "status.json").read_text())["paused"] is None
+
+    state, data = say("evaluate")
+    assert state == "done"
+    evaluated = [line for line in RunReader(run_dir).metrics() if "eval/reward_mean" in line]
+    assert data["iteration"] in {line["iteration"] for line in evaluated if line["step"] > 0}
+    state, data = say("checkpoint")
+    assert state == "done" and (run_dir / data["path"] / "STABLE").is_file()
+    live = json.loads((run_dir / data["path"] / "state.json").read_text())["live"]
+    assert live["training.learning_rate"] == 2e-4  # what was set holds on after a resume
+    rates = [line["optim/lr"] for line in RunReader(run_dir).metrics() if "optim/lr" in line]
+    assert rates[0] == 1e-3 and rates[-1] == 2e-4
+
+    stop = ask(run_dir, "stop", client="test")
+    run = trainer.finish(process, run_dir)
+    assert run.code == 130 and answered(run_dir, stop)[0] == "done"
+    assert run.status["state"] == "cancelled"
+    types = [event["type"] for event in run.lines("events.jsonl")]
+    assert types[-1] == "rl.job.cancelled" and list((run_dir / "control").glob("*.json")) == []
+
+    process, _ = trainer.resume(run_dir)
+    reached = run.status["step"]
+    wait_for(run_dir, lambda status: status["attempt"] == 2 and status["step"] > reached)
+    late = ask(run_dir, "kill", client="test")
+    run = trainer.finish(process, run_dir)
+    assert run.status["end_reason"] == "killed" and answered(run_dir, late)[0] == "done"
+    assert [line["optim/lr"] for line in RunReader(run_dir).metrics() if "optim/lr" in line][-1] == 2e-4

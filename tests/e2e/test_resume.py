@@ -1,0 +1,225 @@
+"""A run that was ended in any way goes on as if nothing had happened, or says why it cannot."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Trainer, living
+from tests.e2e.test_faults import wait_for
+from trainer.rundir import RunReader, verify_checkpoint
+
+EXACT = (
+    "training.deterministic=true",
+    "training.iterations_per_epoch=6",
+    "training.lr_schedule=cosine",
+    "policy.trainer_mode=lora",
+    "checkpoint.every_n_iters=2",
+    "evaluation.every_n_iters=2",
+    "training.batch_size=4",  # two updates an iteration
+)
+# A canary also looks at what a resumed attempt sends first, so its turns come at other steps.
+MEASURED = ("time", "throughput/", "trainer/idle_ratio", "rollouter/idle_ratio", "system/", "attempt", "canary/")
+
+
+def learned(run_dir: Path) -> dict[int, dict]:
+    """The metrics that count, without what a clock or the machine measured, by step."""
+    found: dict[int, dict] = {}
+    for row in RunReader(run_dir).metrics():  # an evaluation of a step may have been made by a later attempt
+        kept = {name: value for name, value in row.items() if not name.startswith(MEASURED)}
+        found.setdefault(row["step"], {}).update(kept)
+    return found
+
+
+def adapter(run_dir: Path) -> bytes:
+    (newest,) = [c for c in RunReader(run_dir).checkpoints() if c.resumable]
+    assert verify_checkpoint(newest.path) == []
+    return (newest.path / "adapter_model.safetensors").read_bytes()
+
+
+def played(run_dir: Path) -> list[tuple]:
+    """What was played, split by split, of the episodes that count."""
+    reader = RunReader(run_dir)
+    reader.resumes()
+    rows = [row for row in reader.index() if reader.counts(row) and row["split"] == "train"]
+    return sorted((row["iteration"], row["group"], row["member"], row["seed"], row["R"]) for row in rows)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> tuple[Trainer, Path]:
+    trainer = Trainer(tmp_path_factory.mktemp("whole"))
+    run = trainer.run(*EXACT)
+    assert run.code == 0, run.stderr
+    return trainer, run.run_dir
+
+
+def kill(process, run_dir: Path) -> None:
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while living(run_dir) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert living(run_dir) == []
+
+
+def check_equal(run_dir: Path, whole: Path) -> None:
+    assert adapter(run_dir) == adapter(whole)
+    assert learned(run_dir) == learned(whole)
+    assert played(run_dir) == played(whole)
+    reader = RunReader(run_dir)
+    assert [row["n"] for row in reader.index()] == list(range(reader.episode_count()))
+    assert [event["seq"] for event in reader.events()] == list(range(1, len(reader.events()) + 1))
+    assert reader.damaged == []
+    results = reader.status()["results"]
+    for name in ("evaluation", "episodes", "best_reward", "best_step", "iterations"):
+        assert results[name] == RunReader(whole).status()["results"][name], name
+
+
+def test_a_killed_run_equals_an_uninterrupted_one(whole):
+    trainer, expected = whole
+    process, run_dir = trainer.start(*EXACT)
+    wait_for(run_dir, lambda status: status and status["step"] >= 6)  # the checkpoint is of step 4 or 8
+    kill(process, run_dir)
+    run = trainer.finish(*trainer.resume(run_dir))
+    assert run.code == 0, run.stderr
+    check_equal(run_dir, expected)
+    (resumed,) = [event for event in run.lines("events.jsonl") if event["type"] == "rl.resumed"]
+    assert resumed["data"]["attempt"] == 2 and resumed["data"]["from_step"] in (4, 8) and resumed["attempt"] == 2
+    for name in ("resolved", "environment"):
+        assert (run_dir / f"{name}.1.json").is_file() and (run_dir / f"{name}.json").is_file()
+    assert json.loads((run_dir / "environment.json").read_text())["attempt"] == 2
+    assert run.status["attempt"] == 2 and run.status["elapsed_s"] > 0
+
+
+@pytest.mark.slow
+def test_killed_at_random_points_again_and_again(whole):
+    """Ten kills by the clock, wherever they meet the run; what has no checkpoint yet is begun anew."""
+    trainer, expected = whole
+    draw = random.Random(7)
+    kills = resumes = 0
+    process, run_dir = trainer.start(*EXACT)
+    while kills < 10:
+        begun = {"attempt": resumes + 1, "state": "running"}.items()
+        wait_for(run_dir, lambda status, begun=begun: status and all(status[k] == v for k, v in begun))
+        time.sleep(draw.uniform(0.0, 4.0))
+        if process.poll() is None:
+            kill(process, run_dir)
+            kills += 1
+        done = json.loads((run_dir / "status.json").read_text())["state"] == "succeeded"
+        if done:
+            check_equal(run_dir, expected)
+        if done or not any(c.resumable for c in RunReader(run_dir).checkpoints()):
+            process, run_dir = trainer.start(*EXACT)
+            resumes = 0
+        else:
+            process, _ = trainer.resume(run_dir)
+            resumes += 1
+    run = trainer.finish(process, run_dir)
+    assert run.code == 0, run.stderr
+    check_equal(run_dir, expected)
+
+
+def test_a_stop_in_the_middle_of_an_iteration_loses_nothing(whole):
+    trainer, expected = whole
+    process, run_dir = trainer.start(*EXACT)
+    wait_for(run_dir, lambda status: status and status["step"] >= 3)
+    process.send_signal(signal.SIGTERM)
+    stopped = trainer.finish(process, run_dir)
+    assert (stopped.code, stopped.status["end_reason"]) == (130, "stopped")
+    run = trainer.finish(*trainer.resume(run_dir))
+    assert run.code == 0, run.stderr
+    check_equal(run_dir, expected)
+
+
+def test_a_run_that_used_up_its_minutes_goes_on_by_the_command(trainer):
+    process, run_dir = trainer.start(
+        "training.iterations_per_epoch=500", "training.max_minutes=0.02", "evaluation.instances=1"
+    )
+    first = trainer.finish(process, run_dir)
+    assert (first.code, first.status["state"], first.status["end_reason"]) == (0, "succeeded", "max_minutes")
+    reached = first.status["iteration"]  # of one update each
+    # training.max_minutes holds for each attempt, and an iteration is finished in any case
+    sets = [f"training.iterations_per_epoch={reached + 1}", "training.learning_rate=5e-4"]
+    command = [sys.executable, "-m", "rltui", "train", "--resume", str(run_dir), "--json"]
+    done = subprocess.run(
+        [*command, *(word for item in sets for word in ("--set", item))], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"attempt 2 goes on from step {reached}" in done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["state"] == "succeeded"
+    status = json.loads((run_dir / "status.json").read_text())
+    assert (status["iteration"], status["end_reason"], status["attempt"]) == (reached + 1, "completed", 2)
+    resumed = next(event for event in RunReader(run_dir).events() if event["type"] == "rl.resumed")
+    assert resumed["data"]["overrides"] == {
+        "training.iterations_per_epoch": reached + 1,
+        "training.learning_rate": 5e-4,
+    }
+    last = [line for line in RunReader(run_dir).metrics() if "optim/lr" in line][-1]
+    assert last["optim/lr"] == 5e-4
+    again = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert again.returncode == 2 and "there is nothing left to train" in again.stderr
+
+
+def test_what_cannot_be_resumed_is_refused_in_words_and_changes_nothing(trainer, tmp_path):
+    def refused(run_dir: Path, *sets: str, options: tuple[str, ...] = ()) -> str:
+        before = (run_dir / "status.json").read_bytes() if run_dir.exists() else b""
+        process, _ = trainer.resume(run_dir, *sets, options=options)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 2 and "Traceback" not in err, err
+        assert json.loads(out.splitlines()[-1])["type"] == "error"
+        assert not before or (run_dir / "status.json").read_bytes() == before
+        return err
+
+    assert "holds no run" in refused(tmp_path / "nothing")
+    process, run_dir = trainer.start("training.iterations_per_epoch=500", "checkpoint.every_n_iters=1")
+    wait_for(run_dir, lambda status: status is not None)
+    process.send_signal(signal.SIGTERM)
+    trainer.finish(process, run_dir)
+    assert "no finished checkpoint" in refused(run_dir)
+
+    process, run_dir = trainer.start("training.iterations_per_epoch=500", "checkpoint.every_n_iters=1")
+    wait_for(run_dir, lambda status: status and status["last_checkpoint"] and status["step"] >= 2)
+    running, _ = trainer.resume(run_dir)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 2 and str(process.pid) in err
+    kill(process, run_dir)
+
+    said = refused(run_dir, "training.group_size=2", "rollout.max_turns=3")
+    assert "training.group_size was 4 and is now 2" in said and "rollout.max_turns was 1 and is now 3" in said
+    assert "training.learning_rate" in said  # among those that may differ
+    assert "policy.model_name" in refused(run_dir, "policy.model_name=builtin:smollm2-135m")
+    assert "iterations are done" in refused(run_dir, "training.iterations_per_epoch=1")
+    assert "there is no checkpoint of step 999" in refused(run_dir, options=("--from", "999"))
+
+    newest = RunReader(run_dir).checkpoints()[-1]
+    weights = newest.path / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    said = refused(run_dir)
+    assert f"{newest.path.name}/model.safetensors is damaged" in said
+    assert "start a new run from the weights in" in said or "start the run anew" in said or "--from" in said
+
+
+def test_another_model_under_the_same_name_is_refused(trainer, tmp_path):
+    from trainer.models import resolve_model
+
+    model = tmp_path / "model"
+    model.mkdir()
+    for file in resolve_model("builtin:tiny").path.iterdir():
+        (model / file.name).write_bytes(file.read_bytes())
+    run = trainer.run(f"policy.model_name={model}", "evaluation.instances=1")
+    assert run.code == 0, run.stderr
+    weights = model / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    again = trainer.finish(*trainer.resume(run.run_dir, "training.iterations_per_epoch=3"))
+    assert again.code == 2 and "is another model than the run began with" in again.stderr
+    assert os.listdir(run.run_dir / "weights") == []

@@ -1,0 +1,72 @@
+"""Puts a pipeline together from services that are up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from trainer.config import Loaded
+from trainer.control_room import ControlRoom
+from trainer.errors import EXIT_CONFIG, RunError
+from trainer.pipeline import Pipeline
+from trainer.recorder import Recorder
+from trainer.resume import Restored
+from trainer.rollout.player import FirstTries, Player
+from trainer.rollout.seeds import SeedCursor
+from trainer.saving import CheckpointSaver
+from trainer.services import Services
+from trainer.settings import play_rules
+from trainer.weights.base import WeightSync
+
+
+def build(
+    *,
+    loaded: Loaded,
+    services: Services,
+    recorder: Recorder,
+    sync: WeightSync | None,
+    room: ControlRoom,
+    saver: CheckpointSaver,
+    restored: Restored | None,
+    stopping: asyncio.Event,
+) -> Pipeline:
+    """Raises RunError."""
+    config, job_id = loaded.config, recorder.writer.job_id
+    evaluation = config.evaluation
+    first_tries = FirstTries()
+
+    def player(split: Literal["train", "eval"]) -> Player:
+        return Player(
+            lambda: play_rules(room.config, job_id, split),
+            services.gateway,
+            services.client,
+            first_tries,
+            recorder.episode,
+        )
+
+    begun = restored.cursor if restored else {}
+    try:
+        cursor = SeedCursor(
+            config.data.seed_start,
+            config.data.seed_count or services.seed_count,
+            evaluation.seeds if evaluation else [],
+            begun.get("seed", 0),
+            begun.get("group", 0),
+            begun.get("again", ()),
+        )
+    except ValueError as error:
+        hint = "change data.seed_start, data.seed_count or evaluation.seeds"
+        raise RunError("config", str(error), hint, exit_code=EXIT_CONFIG) from None
+    return Pipeline(
+        loaded,
+        services,
+        recorder,
+        sync,
+        player("train"),
+        player("eval"),
+        cursor,
+        stopping,
+        saver=saver,
+        room=room,
+        restored=restored,
+    )

@@ -1,0 +1,53 @@
+"""What ended a run, as the one sentence and the advice of its record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainer.errors import EXIT_CONFIG, RunError, disk_full
+from trainer.inference.engine import EngineError
+from trainer.learner.client import LearnerError
+from trainer.rollout.groups import TooManyExcluded
+from trainer.rollout.player import ModelUnfit, TaskAppFailing
+from trainer.taskapp.errors import TaskAppRejected
+from trainer.weights.base import WeightSyncError
+
+EMPTY_LIMIT = 20  # iterations in a row of which nothing can be learned
+
+
+def run_error(error: Exception, *, root: Path, serves_task_app: bool) -> RunError | None:
+    """None: not of a kind that is known here.
+
+    Args:
+        root: the run's folder.
+        serves_task_app: it is served by the run, so that its log is there.
+    """
+    match error:
+        case TaskAppRejected():
+            return RunError("task_app_rejected", error.message, error.hint, error.evidence)
+        case TaskAppFailing():
+            where = "see logs/taskapp.log" if serves_task_app else "see the log of the task app"
+            return RunError("task_app_failing", str(error), f"mend the task app; {where}")
+        case ModelUnfit():
+            return RunError("no_tool_parser", str(error), exit_code=EXIT_CONFIG)
+        case TooManyExcluded():
+            return RunError("too_many_excluded", str(error), "mend the cause, or raise that key")
+        case LearnerError() if error.code == "disk_full":
+            return disk_full(root, error)
+        case LearnerError():
+            return RunError(error.code, str(error), error.hint, error.evidence)
+        case WeightSyncError():
+            return RunError(error.code, str(error), error.hint)
+        case EngineError():
+            return RunError("engine_failed", str(error), "see logs/inference-0.log")
+    return None
+
+
+def nothing_to_learn(iteration: int, last_reward: float) -> RunError:
+    return RunError(
+        "no_gradient",
+        f"iterations {iteration - EMPTY_LIMIT + 1} to {iteration} taught nothing: no episode of {EMPTY_LIMIT} "
+        f"iterations in a row carries gradient (mean reward {last_reward:.3f})",
+        "in each group all rewards are equal, or all episodes are masked: choose tasks that the policy sometimes "
+        "solves, raise training.group_size or rollout.max_refill_groups, or see batch/trainable_frac",
+    )

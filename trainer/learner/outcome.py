@@ -1,0 +1,115 @@
+"""What the micro-batches of one step leave behind: figures for the metrics, log-probabilities for the record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Items
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainer.learner.batches import MicroBatch, TrainSequence
+from trainer.learner.loss import TOKEN_LEVEL, LossInput, LossOutput
+from trainer.learner.metrics import SequenceFigures
+from trainer.learner.policy import TokenLogprobs
+from trainer.learner.protocol import LearnerSettings, Sequence, SequenceResult
+
+
+@dataclass(slots=True)
+class Outcome:
+    """By row: the place of a sequence in the step's list. `problem` says why there can be no update."""
+
+    figures: dict[int, SequenceFigures] = field(default_factory=dict)
+    logp: dict[int, bytes] = field(default_factory=dict)
+    loss: float = 0.0
+    problem: str | None = None
+    culprits: list[int] = field(default_factory=list)  # n of the episodes behind it
+
+
+def scatter(batch: MicroBatch, values: Tensor) -> Tensor:
+    """[B, T] from values [M] of the sampled tokens; 0 elsewhere."""
+    place = (batch.row.to(values.device), batch.column.to(values.device))
+    return torch.zeros(batch.mask.shape, device=values.device).index_put(place, values)
+
+
+def loss_input(
+    batch: MicroBatch,
+    logp: Tensor,
+    reference: Tensor | None,
+    weight: Tensor,
+    denominator: float,
+    settings: LearnerSettings,
+) -> LossInput:
+    """logp and reference [M]: of the sampled tokens; weight [B]."""
+    device = logp.device
+    return LossInput(
+        logp=scatter(batch, logp),
+        anchor=batch.anchor.to(device),
+        mask=batch.mask.to(device),
+        advantage=batch.advantage.to(device),
+        weight=weight.to(device),
+        correction=batch.correction.to(device),
+        denominator=denominator,
+        clip_eps_low=settings.clip_eps_low,
+        clip_eps_high=settings.clip_eps_high,
+        episode_tokens=settings.episode_tokens,
+        reference=None if reference is None else scatter(batch, reference),
+        kl_coef=settings.kl_coef,
+    )
+
+
+def collect(
+    outcome: Outcome,
+    batch: MicroBatch,
+    sequences: Items[TrainSequence],
+    data: LossInput,
+    tokens: TokenLogprobs,
+    output: LossOutput,
+    variety: str,
+) -> None:
+    """Adds a micro-batch to `outcome`."""
+    outcome.loss += output.loss.item()
+    logp = data.logp.detach().cpu().numpy()
+    entropies = np.split(
+        tokens.entropy.double().cpu().numpy(), np.cumsum([int(sequences[r].mask.sum()) for r in batch.rows])
+    )
+    for b, row in enumerate(batch.rows):
+        sequence = sequences[row]
+        own, mask = logp[b, : len(sequence.ids)], sequence.mask
+        mean = float(output.log_ratio[b])
+        seen_by_clip = (own - sequence.anchor)[mask] if variety in TOKEN_LEVEL else np.array([mean])
+        outcome.figures[row] = SequenceFigures(
+            mean_log_ratio=mean,
+            ratio=float(output.ratio[b]),
+            log_ratios=seen_by_clip.astype(np.float64),
+            weight=sequence.weight,
+            correction=sequence.correction,
+            clipped_low=float(output.clipped_low[b]),
+            clipped_high=float(output.clipped_high[b]),
+            delta=(own - sequence.logp_behavior)[mask].astype(np.float64),
+            entropy=entropies[b],
+            kl=None if output.kl is None else float(output.kl[b]),
+        )
+        outcome.logp[row] = own.astype("<f4").tobytes()
+
+
+def not_finite(outcome: Outcome, batch: MicroBatch, output: LossOutput) -> list[int]:
+    """Rows with a ratio that is not finite; all of the micro-batch if its loss is not and none stands out."""
+    figures = outcome.figures
+    bad = [row for row in batch.rows if not np.isfinite(figures[row].mean_log_ratio + figures[row].correction)]
+    return bad or ([] if np.isfinite(output.loss.item()) else batch.rows)
+
+
+def sequence_result(frame: Sequence, sequence: TrainSequence, figures: SequenceFigures, logp: bytes) -> SequenceResult:
+    gap = np.abs(figures.delta)
+    return SequenceResult(
+        n=frame.n,
+        branch=frame.branch,
+        ratio=figures.ratio,
+        clip=figures.clip,
+        gap_mean=float(gap.mean()),
+        gap_sd=float(gap.std()),
+        logp_learner=logp,
+        prox=sequence.prox,
+    )

@@ -1,0 +1,104 @@
+"""Which checkpoint a resume goes on from, and what earlier attempts left beside it (WIRE 5.2, 5.9)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainer.rundir.checkpoints import (
+    MANIFEST,
+    OPTIMIZER,
+    STABLE,
+    Checkpoint,
+    checkpoint_name,
+    counting,
+    list_checkpoints,
+    point,
+    read_checkpoint,
+    verify_checkpoint,
+)
+from trainer.rundir.resume import Resumed
+
+_ASIDE = re.compile(r"\.(step_\d+)\.(tmp|old)\Z")
+
+
+class NotResumable(ValueError):
+    """No checkpoint to go on from. The text says why; `hint` what can be done instead."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def choose(
+    folder: Path, resumes: Sequence[Resumed], from_step: int | None = None, *, verify: bool = True
+) -> Checkpoint:
+    """The newest checkpoint with optimizer state, or that of `from_step`; its sums are checked (`verify`).
+
+    NotResumable: there is none, or its files are damaged; then the next older one is offered.
+    """
+    found = counting(list_checkpoints(folder), resumes)
+    resumable = [checkpoint for checkpoint in found if checkpoint.resumable]
+    if from_step is not None:
+        chosen = next((checkpoint for checkpoint in found if checkpoint.step == from_step), None)
+        if chosen is None:
+            steps = ", ".join(str(checkpoint.step) for checkpoint in found) or "none"
+            raise NotResumable(f"there is no checkpoint of step {from_step} in {folder}", f"there are: {steps}")
+        if not chosen.resumable:
+            raise NotResumable(
+                f"{chosen.path} has no optimizer state: a run goes on from its newest checkpoint alone",
+                _other_way(chosen, resumable[-1:]),
+            )
+    elif not resumable:
+        newest = found[-1:]
+        what = "no checkpoint with optimizer state" if newest else "no finished checkpoint"
+        raise NotResumable(
+            f"{what} in {folder}: the run cannot go on from there",
+            _other_way(newest[0], []) if newest else "start it anew: rltui train with its config.toml",
+        )
+    else:
+        chosen = resumable[-1]
+    if verify and (wrong := verify_checkpoint(chosen.path)):
+        older = [checkpoint for checkpoint in resumable if checkpoint.step < chosen.step][-1:]
+        results = [checkpoint for checkpoint in found if checkpoint.step < chosen.step][-1:]
+        hint = _other_way(results[0], older) if results else "it has no older one: start the run anew"
+        raise NotResumable("; ".join(wrong[:3]), hint)
+    return chosen
+
+
+def _other_way(result: Checkpoint, resumable: list[Checkpoint]) -> str:
+    if resumable:
+        step = resumable[0].step
+        return f"go on from step {step}, the next one that can be resumed: --resume RUN --from {step}"
+    return f"start a new run from the weights in {result.path}; they are whole, without the optimizer's state"
+
+
+def tidy(folder: Path) -> None:
+    """Removes what a crash left half built; a checkpoint that was put aside to be replaced is put back."""
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir()):
+        aside = _ASIDE.match(path.name)
+        if aside and aside[2] == "old" and read_checkpoint(folder / aside[1]) is None and (path / STABLE).is_file():
+            shutil.rmtree(folder / aside[1], ignore_errors=True)
+            path.rename(folder / aside[1])
+        elif aside or (_is_checkpoint_name(path.name) and not (path / STABLE).exists()):
+            shutil.rmtree(path, ignore_errors=True)
+        elif _is_checkpoint_name(path.name) and not (path / OPTIMIZER / MANIFEST).exists():
+            shutil.rmtree(path / OPTIMIZER, ignore_errors=True)  # its removal was cut short
+
+
+def repoint(folder: Path, latest: Checkpoint, best_step: int | None) -> None:
+    """latest.json and best.json as they were when `latest` was written."""
+    point(folder, "latest", latest)
+    best = None if best_step is None else read_checkpoint(folder / checkpoint_name(best_step))
+    if best is not None:
+        point(folder, "best", best)
+    else:
+        (folder / "best.json").unlink(missing_ok=True)
+
+
+def _is_checkpoint_name(name: str) -> bool:
+    return re.fullmatch(r"step_\d+", name) is not None

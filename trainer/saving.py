@@ -1,0 +1,211 @@
+"""Checkpoints of a run: whether there is room, what state.json holds, and which older ones stay (WIRE 5.9)."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainer.config import RunConfig
+from trainer.control_room import ControlRoom
+from trainer.learner.client import LearnerProcess
+from trainer.learner.protocol import LearnerInfo
+from trainer.recorder import Recorder
+from trainer.resume import Restored, state_of
+from trainer.rundir.checkpoints import (
+    Checkpoint,
+    begin_checkpoint,
+    checkpoint_name,
+    finish_checkpoint,
+    list_checkpoints,
+    point,
+    prune,
+)
+from trainer.rundir.patient import PatientWriter
+from trainer.rundir.resume import Resumed
+
+GIB = 2**30
+BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Bytes of a checkpoint: of what stays, and of the optimizer state that only the newest has."""
+
+    weights: int
+    optimizer: int
+
+    @property
+    def newest(self) -> int:
+        return self.weights + self.optimizer
+
+
+def estimate(info: LearnerInfo, config: RunConfig) -> Need:
+    """At least that much: the tensors alone. Adapters and optimizer state are fp32, two moments a parameter."""
+    if config.policy.trainer_mode == "full":
+        return Need(info.parameters * BYTES[config.training.dtype], info.trainable * 4 * 3)  # moments and masters
+    return Need(info.trainable * 4, info.trainable * 4 * 2)
+
+
+class CheckpointSaver:
+    """Saves the run between two iterations, and knows what it has saved."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        writer: PatientWriter,
+        room: ControlRoom,
+        learner: LearnerProcess,
+        model: Mapping[str, Any],
+        need: Need,
+        *,
+        restored: Restored | None = None,
+        resumes: list[Resumed] | None = None,
+    ) -> None:
+        self._recorder, self._writer, self._room, self._learner = recorder, writer, room, learner
+        self._model, self._need, self._resumes = model, need, resumes or []
+        self._folder = writer.paths.checkpoints
+        self._last_step = restored.step if restored else 0
+        self.best = restored.best if restored else None
+        self.checkpoints = self._listed()
+
+    def warn_of_room(self) -> None:
+        """Before training: whether what is going to be kept fits."""
+        config = self._room.config
+        kept = config.checkpoint.keep_last + config.checkpoint.keep_best
+        needs, free = kept * self._need.weights + 2 * self._need.newest, self._free()
+        if needs > free:
+            self._recorder.warn(
+                "disk_short",
+                f"checkpoints will need about {needs / GIB:.2g} GiB and {free / GIB:.2g} GiB are free: lower "
+                "checkpoint.keep_last, or set checkpoint.dir to a larger disk; on a full disk the run pauses",
+            )
+
+    async def save(
+        self,
+        *,
+        iteration: int,
+        reward: Mapping[str, float | None],
+        cursor: Mapping[str, Any],
+        evaluations: Mapping[int, float],
+        last_reward: float | None = None,
+        canary: Any = None,
+    ) -> None:
+        """A checkpoint of this step, unless there is one. On a full disk the run pauses until there is room.
+
+        Args:
+            reward: {train, eval}; the best one is chosen by evaluation where there is any.
+            cursor: of the seeds, after the last closed batch.
+            evaluations: mean reward of each so far, by iteration.
+        """
+        recorder = self._recorder
+        if self._last_step == recorder.step:
+            return
+        recorder.phase("checkpointing")
+        started = time.monotonic()
+        if self._free() < self._need.newest:
+            recorder.warn(
+                "disk_short",
+                f"a checkpoint needs {self._need.newest / GIB:.2g} GiB and {self._free() / GIB:.2g} GiB are free in "
+                f"{self._folder}: the run waits until there is room",
+            )
+            await self._room.wait_for_room(lambda: self._free() >= self._need.newest)
+        score = reward["train"] if self._room.config.evaluation is None else reward["eval"]
+        # Rewards of training and of evaluation are not compared: with an evaluation, only evaluated steps compete.
+        is_best = score is not None and (self.best is None or score > self.best["reward"])
+        name = checkpoint_name(recorder.step)
+        place = {"step": recorder.step, "iteration": iteration, "reward": score, "path": f"checkpoints/{name}"}
+        if is_best:
+            self.best = place
+        facts = {
+            "cursor": dict(cursor),
+            "evaluations": dict(evaluations),
+            "last_reward": last_reward if last_reward is not None else reward["train"],
+            "canary": canary,
+        }
+        done = await self._room.with_room(lambda: self._build(iteration, dict(reward), facts, is_best))
+        await self._room.with_room(lambda: asyncio.to_thread(self._settle, done, is_best))
+        self._last_step = recorder.step
+        self.checkpoints = self._listed()
+        recorder.event(
+            "rl.checkpoint.saved",
+            f"checkpoint of step {recorder.step}",
+            iteration=iteration,
+            path=place["path"],
+            reward=score,
+            is_best=is_best,
+        )
+        recorder.status(last_checkpoint=place, best=self.best)
+        recorder.metrics({"time/checkpoint": time.monotonic() - started}, iteration=iteration)
+        self._room.done("checkpoint", path=place["path"])
+
+    async def _build(
+        self, iteration: int, reward: dict[str, float | None], facts: dict[str, Any], is_best: bool
+    ) -> Checkpoint:
+        """The learner fills a folder aside; then sums, rename, and STABLE last."""
+        recorder = self._recorder
+        aside = await asyncio.to_thread(begin_checkpoint, self._folder, recorder.step)
+        try:
+            await self._learner.checkpoint(aside, self._state(iteration, facts))
+            self._writer.sync()
+            final, manifest = self._folder / checkpoint_name(recorder.step), self._manifest(iteration, reward, is_best)
+            return await asyncio.to_thread(finish_checkpoint, aside, final, manifest)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)  # a half-built one would keep the disk full
+            raise
+
+    def _settle(self, done: Checkpoint, is_best: bool) -> None:
+        config = self._room.config
+        point(self._folder, "latest", done)
+        if is_best:
+            point(self._folder, "best", done)
+        prune(self._folder, config.checkpoint.keep_last, config.checkpoint.keep_best, self._resumes)
+
+    def _state(self, iteration: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+        recorder = self._recorder
+        return state_of(
+            {
+                "step": recorder.step,
+                "iteration": iteration,
+                "epoch": recorder.epoch(iteration),
+                "attempt": self._writer.attempt,
+                "weight_version": recorder.weight_version,
+                "weight_updates": recorder.weight_updates,
+                "next_n": self._writer.next_n,
+                "next_seq": self._writer.last_seq + 1,
+                "best": self.best,
+                "accepted": recorder.accepted,
+                "excluded": dict(recorder.excluded),
+                "groups_dropped": recorder.dropped_groups,
+                "sampled_tokens": recorder.sampled_tokens,
+                "live": dict(self._room.live),
+                **facts,
+            }
+        )
+
+    def _manifest(self, iteration: int, reward: dict[str, float | None], is_best: bool) -> dict[str, Any]:
+        return {
+            "job_id": self._writer.job_id,
+            "step": self._recorder.step,
+            "iteration": iteration,
+            "attempt": self._writer.attempt,
+            "world_size": 1,
+            "reward": reward,
+            "is_best": is_best,
+            "trainer_mode": self._room.config.policy.trainer_mode,
+            "base_model": dict(self._model),
+        }
+
+    def _listed(self) -> list[dict[str, Any]]:
+        return [
+            {"step": c.step, "iteration": c.iteration, "path": f"checkpoints/{c.path.name}"}
+            for c in list_checkpoints(self._folder)
+        ]
+
+    def _free(self) -> int:
+        folder = self._folder if self._folder.exists() else Path(self._writer.paths.root)
+        return shutil.disk_usage(folder).free

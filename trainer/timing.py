@@ -1,0 +1,84 @@
+"""Where the time of the training loop went, and what it bought (`time/*`, `throughput/*`, idle ratios of DESIGN 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from trainer.rollout.meter import Meter
+from trainer.waiting import Waits
+
+WAITS = ("batch", "straggler", "eval")  # of the learner
+
+
+@dataclass(slots=True)
+class Clock:
+    """Of the whole attempt, in seconds."""
+
+    collecting: float = 0.0  # with a training episode in flight
+    total: float = 0.0  # of the training loop
+    episodes: int = 0
+    sampled_tokens: int = 0
+
+
+class Timing:
+    """Reads waits, learning and the engine's business out, step by step."""
+
+    def __init__(self, waits: Waits, meter: Meter) -> None:
+        self.clock = Clock()
+        self._waits, self._meter = waits, meter
+        self._learning = self._iteration = self._at = self._busy = self._held = 0.0
+
+    def begin(self) -> None:
+        """From now on the time counts; what was waited for before does not."""
+        self._waits.take()
+        self._mark()
+
+    def _mark(self) -> None:
+        meter = self._meter.read()
+        self._at, self._busy, self._held = asyncio.get_running_loop().time(), meter.busy_s, meter.held_s
+
+    @contextmanager
+    def learning(self) -> Iterator[None]:
+        started = asyncio.get_running_loop().time()
+        try:
+            yield
+        finally:
+            self._learning += asyncio.get_running_loop().time() - started
+
+    def step(self, tokens: int) -> dict[str, float]:
+        """The step that ends now, which learned from `tokens`. `time/step` is the learner's: waits, update, sync."""
+        meter, waited = self._meter.read(), self._waits.take()
+        wall = asyncio.get_running_loop().time() - self._at
+        learning, syncing = self._learning, waited["sync"]
+        seconds = sum(waited[what] for what in WAITS) + learning + syncing
+        busy, held = meter.busy_s - self._busy, meter.held_s - self._held
+        self._mark()
+        self._learning = 0.0
+        self._iteration += seconds
+        return {
+            "time/step": seconds,
+            **{f"time/wait_for_{what}": float(waited[what]) for what in WAITS},
+            "time/wait_for_policy": held,
+            "time/weight_sync": float(syncing),
+            "trainer/idle_ratio": 1.0 - learning / seconds if seconds else 0.0,
+            "rollouter/idle_ratio": max(0.0, 1.0 - busy / wall) if wall else 0.0,
+            "throughput/train_tokens_per_sec": tokens / learning if learning else 0.0,
+        }
+
+    def iteration(self, episodes: int) -> dict[str, float]:
+        """The iteration whose last step was just read."""
+        clock, meter = self.clock, self._meter
+        collecting, tokens = meter.training_s - clock.collecting, meter.tokens - clock.sampled_tokens
+        seconds, self._iteration = self._iteration, 0.0
+        clock.collecting, clock.sampled_tokens = meter.training_s, meter.tokens
+        clock.total += seconds
+        clock.episodes += episodes
+        rate = episodes / seconds if seconds else 0.0
+        return {
+            "throughput/gen_tokens_per_sec": tokens / collecting if collecting else 0.0,
+            "throughput/samples_per_sec": rate,
+            "throughput/episodes_per_min": 60.0 * rate,
+        }

@@ -1,0 +1,92 @@
+"""Who waits for what since when: the seconds of the learner's waits, and waits that are far too long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MISSING = {  # what the batch of an iteration waits for
+    "batch": "the groups of iteration {}",
+    "straggler": "episodes that would be too old later",
+    "eval": "newer weights, which wait for an evaluation",
+}
+
+STALL_STEPS, STALL_S = 5.0, 120.0  # a wait is a stall after so many median steps, but never before so many seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    who: str  # learner, rollouts, engine
+    what: str  # batch, policy, judge, straggler, eval, engine, task_app, sync (WIRE 5.4)
+    on: str  # words: "3 task app replies"
+    since: float  # on the clock of the event loop
+
+    def is_that(self, other: Wait) -> bool:
+        return (self.who, self.what, self.since) == (other.who, other.what, other.since)
+
+    def words(self, seconds: float) -> str:
+        return f"{self.who} waited {seconds:.0f} s for {self.what}: {self.on}"
+
+
+def stall(waits: Iterable[Wait], now: float, median_step_s: float) -> Wait | None:
+    """The longest wait, if it is longer than waits of this run should be."""
+    longest = min(waits, key=lambda wait: wait.since, default=None)
+    limit = max(STALL_STEPS * median_step_s, STALL_S)
+    return longest if longest is not None and now - longest.since > limit else None
+
+
+class Waits:
+    """Present waits, one for each who, and the seconds of those that ended."""
+
+    def __init__(self) -> None:
+        self._present: dict[str, Wait] = {}
+        self._seconds: Counter[str] = Counter()
+
+    @contextmanager
+    def of(self, who: str, what: str, on: str) -> Iterator[None]:
+        """A wait that goes on from one of the same `who` and `what` keeps its beginning."""
+        now = asyncio.get_running_loop().time()
+        before = self._present.get(who)
+        since = before.since if before is not None and before.what == what else now
+        self._present[who] = Wait(who, what, on, since)
+        try:
+            yield
+        except BaseException:
+            self.over(who)
+            raise
+        finally:
+            self._seconds[what] += asyncio.get_running_loop().time() - now
+
+    def over(self, who: str) -> None:
+        self._present.pop(who, None)
+
+    @property
+    def present(self) -> list[Wait]:
+        return list(self._present.values())
+
+    def take(self) -> Counter[str]:
+        """Seconds by `what` since the last call."""
+        taken, self._seconds = self._seconds, Counter()
+        return taken
+
+
+async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result of `work`, or None when `event` came first: then `work` is given up."""
+    if event.is_set():
+        work.close()
+        return None
+    task = asyncio.ensure_future(work)
+    came = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait({task, came}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() and not task.cancelled() else None
+    finally:
+        came.cancel()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
