@@ -16,9 +16,10 @@ from trainer.config import RunConfig
 from trainer.devices import learner_devices
 from trainer.errors import EXIT_CONFIG, RunError
 from trainer.inference.choose import build_engines, engine_notes, one_engine
-from trainer.inference.engine import Engine, EngineError
+from trainer.inference.engine import Engine, EngineConfigError, EngineError
 from trainer.inference.gateway import LOGGER as gateway_log
 from trainer.inference.gateway import GatewayError
+from trainer.inference.vllm.http import without_user
 from trainer.inference.vllm.process import is_installed
 from trainer.learner.client import LearnerError, LearnerProcess
 from trainer.learner.protocol import LearnerInfo, LearnerSettings
@@ -219,8 +220,16 @@ class Services:
             await engine.start()
         except GatewayError as error:
             raise RunError("gateway_port", str(error), exit_code=EXIT_CONFIG) from None
+        except EngineConfigError as error:
+            raise RunError("config", str(error), "mend the config", exit_code=EXIT_CONFIG) from None
         except EngineError as error:
-            raise RunError("engine_down", str(error), "see logs/inference-0.log") from None
+            raise RunError("engine_down", str(error), self._engine_log()) from None
+
+    def _engine_log(self) -> str:
+        """Where to read more. Of a server that runs already we have no log."""
+        if self._config.inference.url is not None:
+            return f"see the log of the vLLM server at {without_user(self._config.inference.url)}"
+        return "see logs/inference-0.log"
 
     async def _open_way_back(self, config: RunConfig) -> None:
         """Where task apps reach the gateway: inference.public_url, else a tunnel, else its own address."""
@@ -271,11 +280,12 @@ class Services:
             ends[asyncio.ensure_future(asyncio.shield(self.task_app.ended))] = "task app"
         done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         name = ends[done.pop()]
-        log = {"learner": "learner-0", "engine": "inference-0", "task app": "taskapp"}[name]
+        where = {"learner": "see logs/learner-0.log", "engine": self._engine_log(), "task app": "see logs/taskapp.log"}
         tail = {
             "learner": self.learner.child.tail,
             "engine": getattr(self.engine, "tail", ""),
             "task app": self.task_app.tail if self.task_app else "",
         }[name]
         code = {"learner": "learner_down", "engine": "engine_down", "task app": "task_app_down"}[name]
-        raise RunError(code, f"the {name} process ended while the run was going on", f"see logs/{log}.log", tail)
+        fate = getattr(self.engine, "fate", "") if name == "engine" else ""
+        raise RunError(code, fate or f"the {name} process ended while the run was going on", where[name], tail)

@@ -313,6 +313,7 @@ def test_enormous_counts_are_answered_at_once() -> None:
         (["services.task_url=https://YOUR-tunnel.example"], "template_host", "services.task_url"),
         (["policy.trainer_mode=qlora"], "qlora", "policy.trainer_mode"),
         (["inference.engine=vllm"], "engine", "inference.engine"),
+        (["vllm.tool_call_parser=foo"], "tool_parser", "vllm.tool_call_parser"),
         (["judge.enabled=true"], "judge_key", "judge.options.api_key_env"),
         (["judge.enabled=true", "judge.options.provider=groq"], "judge_key", "judge.options.api_key_env"),
         (["judge.enabled=true", "services.judge_url=https://judge.example"], "judge_key", "services.judge_url"),
@@ -326,6 +327,24 @@ def test_launch_problems_are_no_errors_of_the_file(small, monkeypatch, sets: lis
     [problem] = launch_problems(small(*sets)._facts)
     assert (problem.code, problem.key, problem.level) == (code, key, "error") and problem.fix
     assert key in {item.key for item in small(*sets).launch_problems()}
+
+
+def test_a_tool_parser_is_one_of_the_engine_that_serves(small, monkeypatch) -> None:
+    from trainer.config import launch
+    from trainer.config.launch import launch_problems
+
+    monkeypatch.setattr(launch, "find_spec", lambda name: name)
+    monkeypatch.setattr(launch, "vllm_parsers", lambda: ["mistral", "xlam"])
+    vllm = ["inference.engine=vllm"]
+    [problem] = launch_problems(small(*vllm, "vllm.tool_call_parser=foo")._facts)
+    assert str(problem).startswith('--set: vllm.tool_call_parser = "foo"')
+    assert problem.allowed == "hermes, llama-json or qwen; of the installed vLLM: mistral, xlam"
+    fine = [[*vllm, "vllm.tool_call_parser=xlam"], [*vllm, "vllm.tool_call_parser=qwen"]]
+    fine += [[*vllm, "vllm.tool_call_parser=foo", "vllm.tool_parser_plugin=/p.py"]]
+    fine += [["inference.url=http://localhost:1", "vllm.tool_call_parser=foo"]]
+    assert [launch_problems(small(*sets)._facts) for sets in fine] == [[]] * 4
+    [problem] = launch_problems(small("vllm.tool_call_parser=xlam")._facts)  # the local engine reads three formats
+    assert problem.allowed == "hermes, llama-json or qwen"
 
 
 def test_a_judges_key_is_not_asked_for_where_it_is_set_or_not_needed(small) -> None:

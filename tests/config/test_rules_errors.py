@@ -353,6 +353,10 @@ def test_the_model_limit_is_a_rule_once_it_is_known(small) -> None:
         small("vllm.max_model_len=4096").for_model(2048)
     [problem] = caught.value.problems
     assert problem.fix == "--set vllm.max_model_len=2048"
+    assert str(caught.value) == (
+        "vllm.max_model_len = 4096 (--set) cannot be used: the model's own limit is 2048 tokens. Allowed is an "
+        "integer <= 2048. To mend it: --set vllm.max_model_len=2048."
+    )
     with pytest.raises(ConfigError) as caught:
         small("policy.max_tokens=4096").for_model(2048)
     [problem] = caught.value.problems

@@ -229,6 +229,11 @@ async def test_ids_and_limits_are_checked(gateway, http):
     assert await status(f"{gateway.url}/v1/chat/completions") == (400, "missing_cid")
     assert await status(f"{gateway.url}/v1/embeddings?cid=x") == (404, "not_found")
     assert (await http.get(gateway.chat_url("x"))).status_code == 405
+    for method in ("PUT", "PATCH", "DELETE", "OPTIONS"):
+        refused = await http.request(method, gateway.chat_url("x"))
+        assert refused.status_code == 405 and refused.headers["allow"] == "POST"
+        assert refused.json()["error"]["code"] == "method_not_allowed"
+        assert (await http.request(method, f"{gateway.url}/v1/models")).json()["error"]["code"] == "method_not_allowed"
 
     cid = open_episode(gateway, call_limit=1)
     await chat(gateway, http, cid, [USER])

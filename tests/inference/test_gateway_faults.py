@@ -276,6 +276,26 @@ async def test_a_text_completion_is_all_that_was_sampled(engine, gateway, http):
     assert [c.response["content"] for c in gateway.ledger.close(cid).calls] == [whole] * 2
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_that_the_end_of_the_run_cuts_off_is_no_fault_of_ours(engine, gateway, http, caplog, stream):
+    engine.chunks = ["a", begun := asyncio.Event(), asyncio.Event()]
+    begun.set()
+    asked = asyncio.create_task(ask(gateway, http, open_episode(gateway), stream=stream))
+    while not engine.affinities:  # noqa: ASYNC110 - a script has no event for it
+        await asyncio.sleep(0.01)
+    await gateway.stop()
+    await asyncio.gather(asked, return_exceptions=True)
+    assert "Exception in ASGI" not in caplog.text and "Traceback" not in caplog.text
+
+
+def test_half_a_character_in_a_body_is_replaced():
+    whole = openai.parse_body(rb'{"messages": [{"role": "user", "content": "a\ud83d b\ud83d\ude00"}]}')
+    assert whole["messages"][0]["content"] == "a\ufffd b\U0001f600"
+    for broken in (rb'{"a": "\ud800}', rb'{"a": "\ud800"} x', b'{"a": "\xff"}'):
+        with pytest.raises(BadRequest, match="not JSON"):
+            openai.parse_body(broken)
+
+
 async def test_a_fault_of_ours_is_an_openai_error_without_a_traceback(engine, gateway, http, caplog):
     async def broken(*args):
         raise ZeroDivisionError("secret inner thing")

@@ -4,6 +4,8 @@ import asyncio
 import copy
 import itertools
 import json
+import os
+import signal
 from contextlib import aclosing
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from tests.inference.vllm_tools import complete, core_of, group_members, needs_v
 from trainer.inference.engine import ContextOverflow, EngineError, Sampling
 from trainer.inference.gateway import Gateway
 from trainer.inference.ledger import CallPolicy
+from trainer.inference.vllm import updates
 
 pytestmark = [needs_vllm, pytest.mark.asyncio(loop_scope="module")]
 
@@ -232,6 +235,25 @@ async def test_a_killed_core_is_started_again_at_the_current_weights(engine, upd
     assert waiting.last.spans == [(0, len(waiting.tokens), 1)] and engine.weight_version == 1
     assert largest_gap(waiting, updated) < 1e-3
     assert any("started again at weight version 1" in note for note in engine.notes)
+
+
+@pytest.mark.slow
+async def test_a_server_killed_in_an_update_is_started_again_and_updated(engine, hf, tmp_path, monkeypatch):
+    write_update(tmp_path, hf, UPDATED, scale=0.0)  # the weights of the model's files again
+    leader, transfer = engine.pid, updates.transfer
+
+    async def transfer_to_a_dying_server(client, folder, label):
+        if engine.pid == leader and label == "2":
+            os.kill(leader, signal.SIGKILL)
+        await transfer(client, folder, label)
+
+    monkeypatch.setattr(updates, "transfer", transfer_to_a_dying_server)
+    engine.notes.clear()
+    await engine.load_weights(tmp_path, 2)
+    assert engine.pid != leader and group_members(leader) == [] and engine.weight_version == 2
+    assert "killed (signal 9)" in engine.notes[0] and any("at weight version 1" in note for note in engine.notes)
+    after = await complete(engine, random_prompt(6, 10), seed=4)
+    assert after.last.spans == [(0, len(after.tokens), 2)] and largest_gap(after, hf) < 1e-3
 
 
 async def test_nothing_is_left_after_a_stop(engine):

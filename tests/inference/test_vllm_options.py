@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.inference.vllm_tools import needs_vllm
 from trainer.config.engine_options import why_refused
+from trainer.config.vllm_parsers import OURS, vllm_parsers
+from trainer.inference.tool_parsers import _PARSERS
+from trainer.inference.vllm.chats import VLLM_PARSERS
+from trainer.inference.vllm.explain import explain, refused_option
 from trainer.inference.vllm.options import OptionRefused, VllmSettings, arguments, flags, lora_rank
-from trainer.inference.vllm.process import environment, explain
+from trainer.inference.vllm.process import environment
 
 
 def settings(tiny, **fields) -> VllmSettings:
@@ -99,14 +104,6 @@ USAGE = "api_server.py: error: "
 @pytest.mark.parametrize(
     ("lines", "code", "said"),
     [
-        ([USAGE + "unrecognized arguments: --foo-bar 3"], 2, r"knows no option --foo-bar; delete vllm\.foo_bar"),
-        ([USAGE + "unrecognized arguments: --no-foo-baz"], 2, r"delete vllm\.foo_baz"),
-        (
-            [USAGE + "argument --max-num-seqs: invalid int value: 'x'"],
-            2,
-            r"value of vllm\.max_num_seqs: invalid int value: 'x'; change or delete it",
-        ),
-        ([USAGE + "argument --compilation-config/-cc: 1 validation error"], 2, r"vllm\.compilation_config"),
         (
             ["(EngineCore pid=7) ERROR 11-29 18:07:10 [core.py:1] torch.OutOfMemoryError: CUDA out of memory. Tried"],
             1,
@@ -120,7 +117,18 @@ USAGE = "api_server.py: error: "
         ),
         (["KeyError: 'a'", "RuntimeError: Engine core initialization failed. See root cause above."], 1, "KeyError"),
         (["X: RuntimeError: no offset", "EngineDeadError: an issue. See stack trace (above) for"], 0, "no offset"),
-        (["loading"], -9, "killed .*memory runs out"),
+        (["loading"], -9, r"was killed \(signal 9\); if nobody ended it, memory may have run out"),
+        (
+            ["(APIServer pid=3) WARNING 11-29 [u.py:2] Found ulimit: errors like `OSError: [Errno 24] Too many`"],
+            0,
+            r"^vLLM ended \(exit 0\)$",
+        ),
+        (
+            ["(EngineCore pid=7) ERROR 11-29 [m.py:3] Worker proc VllmWorker-0 died unexpectedly (exit code: -9)"],
+            0,
+            r"^vLLM's worker proc VllmWorker-0 was killed \(signal 9\)",
+        ),
+        (["EngineDeadError: EngineCore encountered an issue. See stack trace (above)"], 0, "engine core died"),
         ([], -4, r"vLLM ended \(signal 4\)"),
     ],
 )
@@ -129,6 +137,39 @@ def test_the_end_of_vllm_is_told_in_a_sentence_that_names_the_key(lines, code, s
 
     text = explain(["INFO something", *lines, "  warnings.warn("], code)
     assert re.search(said, text) and "Traceback" not in text and "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (USAGE + "unrecognized arguments: --foo-bar 3", r"knows no option --foo-bar; delete vllm\.foo_bar"),
+        (USAGE + "unrecognized arguments: --no-foo-baz", r"delete vllm\.foo_baz"),
+        (
+            USAGE + "argument --max-num-seqs: invalid int value: 'x'",
+            r"value of vllm\.max_num_seqs: invalid int value: 'x'; change or delete it",
+        ),
+        (USAGE + "argument --compilation-config/-cc: 1 validation error", r"vllm\.compilation_config"),
+        (
+            "KeyError: 'invalid tool call parser: foo (chose from { b,a })'",
+            r"vllm\.tool_call_parser = 'foo' .* set it to one of a, b$",
+        ),
+    ],
+)
+def test_an_option_that_vllm_does_not_take_is_named_with_its_key(line, said):
+    import re
+
+    assert re.search(said, refused_option(["INFO something", line]) or "")
+    assert refused_option(["RuntimeError: no offset"]) is None
+
+
+@needs_vllm
+def test_the_parsers_of_the_installed_vllm_are_read_from_its_source():
+    known = vllm_parsers()
+    assert known is not None and {*VLLM_PARSERS.values(), "mistral"} <= set(known)
+
+
+def test_our_parsers_are_those_that_the_config_allows():
+    assert tuple(_PARSERS) == OURS == tuple(VLLM_PARSERS)
 
 
 def test_the_names_of_the_worker_module_are_those_on_the_command_line():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.inference.vllm_tools import group_members, needs_vllm, until, vllm_engine
-from trainer.inference.engine import EngineError
+from trainer.inference.engine import EngineConfigError, EngineError
 
 pytestmark = [needs_vllm, pytest.mark.slow]
 
@@ -33,7 +33,7 @@ asyncio.run(main())
 
 async def test_an_option_that_vllm_does_not_know_is_named_with_its_key(tiny, tmp_path):
     engine = vllm_engine(tiny, tmp_path / "log", extra={"no_such_option": 3})
-    with pytest.raises(EngineError, match=r"knows no option --no-such-option; delete vllm\.no_such_option"):
+    with pytest.raises(EngineConfigError, match=r"knows no option --no-such-option; delete vllm\.no_such_option"):
         await engine.start()
     assert engine.ended.done() and engine.pid is None
 

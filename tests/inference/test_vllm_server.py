@@ -1,98 +1,23 @@
 """The engine in front of a server that is not ours (inference.url): a small stand-in that answers as vLLM does."""
 
 import asyncio
-import json
+from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
 import uvicorn
-from starlette.applications import Starlette
-from starlette.responses import JSONResponse, StreamingResponse
-from starlette.routing import Route
 
 from tests.inference.conftest import write_update
+from tests.inference.stand_in import Server, started
 from tests.inference.vllm_tools import complete
 from trainer.inference.chat import TemplateError
 from trainer.inference.engine import EngineError
 from trainer.inference.gateway import _Server
+from trainer.inference.vllm import probe
 from trainer.inference.vllm.engine import VllmEngine
-from trainer.inference.vllm.options import BACKEND, EXTENSION, VllmSettings
+from trainer.inference.vllm.http import VllmClient
+from trainer.inference.vllm.options import VllmSettings
 from trainer.inference.vllm.probe import ROUTES
-
-
-def started(backend=BACKEND, extension=EXTENSION, device="cuda", chunked=True) -> dict:
-    """The options of a server, as it shows them."""
-    return {
-        "weight_transfer_config": {"backend": backend} if backend else None,
-        "parallel_config": {"worker_extension_cls": extension},
-        "device_config": {"device": device},
-        "scheduler_config": {"enable_chunked_prefill": chunked},
-    }
-
-
-class Server:
-    """`missing` routes are not there, `broken` ones answer 500; `calls` are what was asked, in order."""
-
-    def __init__(self) -> None:
-        self.missing: set[str] = set()
-        self.broken: set[str] = set()
-        self.calls: list[str] = []
-        self.bodies: list[dict] = []
-        self.limit, self.spans, self.processed = 512, True, True
-        self.options = started()
-        self.top = {65: -0.5, 7: -1.5}  # the likeliest tokens, for a call that asks
-        self.app = Starlette(routes=[Route("/{path:path}", self.answer, methods=["GET", "POST"])])
-
-    async def answer(self, request):
-        path = request.url.path
-        if path == "/health":
-            return JSONResponse({})
-        if path == "/openapi.json":
-            known = {route for routes in ROUTES.values() for route in routes}
-            return JSONResponse({"paths": {route: {} for route in known - self.missing}})
-        if path == "/version":
-            return JSONResponse({"version": "0.99"})
-        if path == "/v1/models":
-            return JSONResponse({"data": [{"id": "served", "max_model_len": self.limit}]})
-        if path == "/server_info":
-            return JSONResponse({"vllm_config": self.options})
-        self.calls.append(path + (f"?{request.url.query}" if request.url.query else ""))
-        if path in self.broken:
-            return JSONResponse({"error": {"message": "it broke"}}, 500)
-        body = await request.json() if await request.body() else {}
-        self.bodies.append(body)
-        if path == "/v1/chat/completions/render":
-            return JSONResponse({"error": {"message": "roles must alternate"}}, 400)
-        if path == "/inference/v1/generate":
-            return StreamingResponse(self.stream(body["sampling_params"]), media_type="text/event-stream")
-        if path == "/v1/completions":
-            return StreamingResponse(self.text_stream(body), media_type="text/event-stream")
-        return JSONResponse({})
-
-    def logprob(self, sampling):
-        """Of a token that nothing else could be in the place of, if these are the ones it was sampled from."""
-        return 0.0 if self.processed and sampling["top_k"] == 1 else -0.5
-
-    async def text_stream(self, body):
-        logprobs = {"token_logprobs": [self.logprob(body)], "tokens": [""], "top_logprobs": [{}], "text_offset": [0]}
-        for token in (65, 66):
-            if body["logprobs"] and body["return_tokens_as_token_ids"]:
-                logprobs["top_logprobs"] = [{f"token_id:{t}": p for t, p in self.top.items()}]
-            choice = {"index": 0, "text": "", "token_ids": [token], "logprobs": logprobs, "finish_reason": None}
-            yield f"data: {json.dumps({'choices': [choice]})}\n\n"
-        last = {"index": 0, "text": "AB", "token_ids": [], "finish_reason": "stop", "stop_reason": "B"}
-        yield f"data: {json.dumps({'choices': [last]})}\n\n"
-        yield "data: [DONE]\n\n"
-
-    async def stream(self, sampling):
-        tops = [{"token_id": t, "logprob": p} for t, p in self.top.items()] if sampling["logprobs"] else []
-        tokens = [{"token_id": t, "logprob": self.logprob(sampling), "top_logprobs": tops} for t in (65, 66)]
-        choice = {"index": 0, "token_ids": [65, 66], "logprobs": {"content": tokens}, "finish_reason": None}
-        yield f"data: {json.dumps({'choices': [choice]})}\n\n"
-        spans = [{"version": "0", "start": 0, "end": 2}] if self.spans else None
-        last = {"index": 0, "token_ids": [], "finish_reason": "stop", "stop_reason": 257, "weight_versions": spans}
-        yield f"data: {json.dumps({'choices': [last]})}\n\n"
-        yield "data: [DONE]\n\n"
 
 
 @pytest_asyncio.fixture
@@ -187,6 +112,17 @@ async def test_a_failed_update_leaves_the_old_version_and_resumes(server, tiny, 
         await engine.load_weights(tmp_path, 1)
     assert engine.weight_version == 0 and server.calls[-1] == "/resume"
     assert engine.ended.done() == (broken != "/pause")  # not ours to start again, and its weights are undefined
+    await engine.stop()
+
+
+async def test_a_server_that_breaks_in_the_update_is_told_by_what_broke_first(server, tiny, hf, tmp_path):
+    engine = engine_at(server, tiny)
+    await engine.start()
+    write_update(tmp_path, hf, ["model.norm.weight"])
+    server.broken = {"/update_weights", "/resume"}
+    with pytest.raises(EngineError, match=r"500 to /update_weights: it broke; vLLM did not resume"):
+        await engine.load_weights(tmp_path, 1)
+    assert server.url in engine.fate
     await engine.stop()
 
 
@@ -294,6 +230,22 @@ async def test_nobody_at_the_address(tiny, server):
     server.url = "http://127.0.0.1:9"
     with pytest.raises(EngineError, match=r"inference\.url"):
         await engine_at(server, tiny).start()
+
+
+async def test_another_kind_of_server_at_the_address(server, tiny):
+    server.models = {}
+    with pytest.raises(EngineError, match=rf"at inference\.url = {server.url} does not look like a vLLM server"):
+        await engine_at(server, tiny).start()
+
+
+async def test_a_server_that_hangs_is_told_with_the_time(tiny, monkeypatch):
+    monkeypatch.setattr(VllmClient.healthy, "__defaults__", (0.2,))
+    monkeypatch.setattr(probe, "CONNECT_S", 0.2)
+    silent = await asyncio.start_server(lambda reader, writer: reader.read(), "127.0.0.1", 0)
+    async with silent:
+        where = SimpleNamespace(url=f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}")
+        with pytest.raises(EngineError, match=r"no vLLM server answers .*\(\d+ s were waited for /health\)"):
+            await engine_at(where, tiny).start()
 
 
 async def test_a_chat_that_the_template_refuses_is_the_request_s_fault(server, tiny):

@@ -3,6 +3,7 @@ import string
 import pytest
 
 from trainer.taskapp.codes import CODES, clean, sentence
+from trainer.taskapp.errors import RolloutFailure
 
 
 def test_sentences_are_filled_from_the_detail():
@@ -11,6 +12,25 @@ def test_sentences_are_filled_from_the_detail():
     stale = {"version": 405, "lag": 5, "limit": 4}
     assert sentence("stale", stale) == "made with v405, 5 steps behind, limit 4"
     assert sentence("zero_variance", {"n": 4, "value": 1.0}) == "all 4 rewards were 1.0: nothing to compare"
+
+
+def test_every_code_of_the_contract_has_its_sentence():
+    assert set(CODES) == {
+        "http_error", "http_rejected", "timeout", "bad_json", "wrong_shape", "reward_missing", "reward_not_finite",
+        "no_steps", "multiple_trajectories", "aborted", "call_aborted", "app_error", "no_recorded_call", "cid_mismatch",
+        "engine_error", "judge_failed", "turn_mapping", "length_mismatch", "no_logprobs", "logprob_not_finite",
+        "no_trained_token", "span_gap", "version_unknown", "group_dropped", "zero_variance", "stale", "too_long",
+        "unsupported_modality", "truncated", "proximal_mask", "step_skipped",
+    }  # fmt: skip
+    assert sentence("no_recorded_call", {}) == "the app never called the given address"
+    bad = {"path": "metrics.outcome_reward", "value": "nan"}
+    assert sentence("reward_not_finite", bad) == "the reward at metrics.outcome_reward is nan"
+
+
+def test_a_failure_counts_the_tries_that_are_known_when_it_is_told():
+    failure = RolloutFailure("http_error", {"status": 500, "tries": 1}, "body")
+    failure.detail["tries"] = 2  # by whoever tried again
+    assert str(failure) == "task app answered 500 2 times" and failure.evidence == "body"
 
 
 @pytest.mark.parametrize("code", CODES)

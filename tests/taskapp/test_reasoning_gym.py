@@ -88,6 +88,7 @@ async def test_an_answer_that_breaks_the_scorer_is_wrong_and_says_why(play):
 async def test_a_question_that_is_too_long_costs_its_episode_and_not_the_job(play):
     error, _ = await play("leg_counting", 0, (400, {"error": {"code": "context_length_exceeded", "message": "m"}}))
     assert isinstance(error, RolloutFailure) and error.code == "http_rejected" and "too_long" in error.evidence
+    assert "raise vllm.max_model_len" in error.evidence
 
 
 async def test_splits_are_apart_and_seeds_give_the_same_item_each_time(play):

@@ -128,7 +128,7 @@ def test_starts_that_fail_say_why(tmp_path):
     [
         ("x = 1", "holds no task app Tried app, fastapi_app()"),
         ("import nothing_of_that_name", "No module named 'nothing_of_that_name' (bad.py, line 1)"),
-        ("def f(:", "SyntaxError"),
+        ("def f(:", "was loaded: SyntaxError: invalid syntax (bad.py, line 1) Correct"),
         ("def create_app():\n    return 3", "gives a int, not a task app"),
         ("def create_app():\n    raise RuntimeError('boom')", "boom (bad.py, line 2)"),
         ("raise SystemExit(0)", "SystemExit"),

@@ -68,6 +68,16 @@ class Problem:
             "code": self.code,
         }
 
+    def sentence(self) -> str:
+        """The same in running text."""
+        head = f"{self.key} = {self.value}" if self.value is not None else self.key or "the config"
+        text = f"{head} ({self.place}) cannot be used: {'; '.join(self.why.splitlines())}."
+        if self.allowed:
+            text += f" Allowed is {self.allowed}."
+        if self.fix:
+            text += f" To mend it: {'; '.join(line.strip() for line in self.fix.splitlines())}."
+        return text
+
     def __str__(self) -> str:
         head = f"{self.place}: "
         if self.level != "error":
@@ -95,11 +105,13 @@ class ConfigError(ValueError):
 
     exit_code = 2
 
-    def __init__(self, problems: Iterable[Problem]):
+    def __init__(self, problems: Iterable[Problem], *, in_sentences: bool = False):
+        """`in_sentences`: for a place that has one paragraph, such as the cause of a run's end."""
         found = sorted(problems, key=by_position)
         self.problems = [problem for problem in found if problem.level == "error"]
         self.warnings = [problem for problem in found if problem.level != "error"]
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        told = [problem.sentence() if in_sentences else str(problem) for problem in self.problems]
+        super().__init__(" ".join(told) if in_sentences else "\n".join(told))
 
 
 def by_position(problem: Problem) -> tuple[bool, str, int, int]:

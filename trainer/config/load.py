@@ -101,10 +101,13 @@ class Loaded:
         """The same config once the model's context limit (tokens) is known: context keys derived and checked.
 
         Raises:
-            ConfigError: the config asks for more than the model has.
+            ConfigError: the config asks for more than the model has; told in sentences, since a run ends with it.
         """
         facts = dataclasses.replace(self._facts, model_limit=limit, derived={})
-        return _finish(facts, self._early, self.text, self.env_file)
+        try:
+            return _finish(facts, self._early, self.text, self.env_file)
+        except ConfigError as error:
+            raise ConfigError([*error.problems, *error.warnings], in_sentences=True) from None
 
     def launch_problems(self) -> list[Problem]:
         """Errors that stop a launch, though not the loading of a file: what this machine and environment lack."""

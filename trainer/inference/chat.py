@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 import msgspec
 
-from trainer.inference.engine import EngineError, Reply
+from trainer.inference.engine import EngineConfigError, EngineError, Reply
 from trainer.inference.messages import normal
 from trainer.inference.tool_parsers import END_THINK, THINK, ToolParser, has_reasoning, parser_for, split_reasoning
 from trainer.models import eos_token_ids, load_tokenizer
@@ -47,7 +47,7 @@ class Chat:
         try:
             self.parser: ToolParser | None = parser_for(template, tool_call_parser)
         except ValueError as error:
-            raise EngineError(str(error)) from None
+            raise EngineConfigError(str(error)) from None
         self.reasoning = has_reasoning(template)
         # some models make the tags special tokens, which decoding would leave out
         kept = {THINK, END_THINK, "</tool_call>", *(self.parser.markers if self.parser else ())}

@@ -16,6 +16,10 @@ class EngineError(RuntimeError):
     """The engine failed. The text is one sentence that says what happened and what to do."""
 
 
+class EngineConfigError(EngineError):
+    """The engine cannot start with what the config asks for: the text names the key to change."""
+
+
 class ContextOverflow(EngineError):
     """The prompt alone is longer than the engine's context."""
 
@@ -65,7 +69,7 @@ class Engine(ABC):
     model_name: str
     max_model_len: int
     weight_version: int  # the version that new calls start with
-    url: str = ""  # of a server that is not ours
+    url: str = ""  # of a server that is not ours; ours has none, it is reached over a private socket
     eos_token_ids: frozenset[int]
     tool_markers: tuple[str, ...] | None = None  # what a tool call begins with; None: nobody knows, all is held back
     cache_block: int = 128  # tokens, at most, in whose multiples it keeps what it computed of prompts (vLLM on a CPU)
@@ -133,7 +137,7 @@ class Engine(ABC):
 
     def present(self) -> Json:
         """Its entry in `engines` of status.json (WIRE 5.4)."""
-        return {"url": self.url, "kind": self.kind, "version": self.weight_version, "state": self.state}
+        return {"url": self.url or None, "kind": self.kind, "version": self.weight_version, "state": self.state}
 
     def describe(self) -> Json:
         """The `engine` entry of environment.json."""

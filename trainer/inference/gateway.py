@@ -32,11 +32,21 @@ from trainer.inference.streaming import ReplyStream
 Json = dict[str, Any]
 
 MAX_BODY = 10 * 1024 * 1024
+METHODS = ("GET", "HEAD", "POST")
+REFUSED_METHODS = ("PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")  # by us: an SDK cannot read Starlette's refusal
 CLIENT_LEFT = 499  # never sent: nobody is there to read it
 
 LOGGER = "trainer.gateway"
 _log = logging.getLogger(LOGGER)
 _log.addHandler(logging.NullHandler())  # else Python prints to the terminal
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """uvicorn reports each call that the end of the run cuts off as an error of ours, with its traceback."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+
+
+logging.getLogger("uvicorn.error").addFilter(_is_news)
 
 
 class GatewayError(RuntimeError):
@@ -61,6 +71,17 @@ class _Refused(Exception):
         return response
 
 
+class _NotAllowed(_Refused):
+    def __init__(self, message: str, allowed: str) -> None:
+        super().__init__(405, "method_not_allowed", message)
+        self._allowed = allowed
+
+    def response(self) -> Response:
+        response = super().response()
+        response.headers["allow"] = self._allowed
+        return response
+
+
 class _Server(uvicorn.Server):
     """Runs inside the coordinator's loop, whose signals are not uvicorn's to take."""
 
@@ -77,8 +98,7 @@ class Gateway:
         self._engine, self._host, self._port, self._public_url = engine, host, port, public_url
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
-        methods = ["GET", "HEAD", "POST"]
-        self.app = Starlette(routes=[Route("/{path:path}", self._handle, methods=methods)])
+        self.app = Starlette(routes=[Route("/{path:path}", self._handle, methods=[*METHODS, *REFUSED_METHODS])])
 
     @property
     def url(self) -> str:
@@ -138,8 +158,10 @@ class Gateway:
         try:
             if address.route in ("chat", "completion"):
                 if request.method != "POST":
-                    raise _Refused(405, "method_not_allowed", "completions are asked for by POST")
+                    raise _NotAllowed("completions are asked for by POST", "POST")
                 return await self._complete(request, address)
+            if request.method in REFUSED_METHODS:
+                raise _NotAllowed(f"{request.method} is not served", "GET, HEAD")
             if address.route == "models":
                 return _json(self._models(request.url.path))
             if address.route == "health":

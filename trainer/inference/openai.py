@@ -6,6 +6,8 @@ and empty, and `rltui.ignored` of the answer names the parameter.
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -26,12 +28,18 @@ _NOT_TEMPLATE_VARIABLES = {
 }  # fmt: skip
 
 
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 def parse_body(raw: bytes) -> Json:
     """Raises BadRequest."""
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"the body is not JSON: {error}") from None
+        body = _without_lone_surrogates(raw)
+        if body is None:
+            raise BadRequest(f"the body is not JSON: {error}") from None
     if not isinstance(body, dict):
         raise BadRequest("the body must be a JSON object")
     n = body.get("n")
@@ -45,6 +53,18 @@ def parse_body(raw: bytes) -> Json:
     if reserved := _NOT_TEMPLATE_VARIABLES & set(body.get("chat_template_kwargs") or {}):
         raise BadRequest(f"chat_template_kwargs cannot set {min(reserved)}", "chat_template_kwargs")
     return body
+
+
+def _without_lone_surrogates(raw: bytes) -> Any:
+    """JSON that escapes half a character, as clients that cut text in UTF-16 units send it: no text can hold that, so
+    U+FFFD stands in its place. None where this is not what is wrong."""
+    if not _SURROGATE_ESCAPE.search(raw):
+        return None
+    try:
+        text = json.dumps(json.loads(raw), ensure_ascii=False)
+        return msgspec.json.decode(_SURROGATE.sub("\ufffd", text))
+    except (ValueError, RecursionError):  # msgspec's error is a ValueError
+        return None
 
 
 def parse_messages(body: Json) -> list[Json]:

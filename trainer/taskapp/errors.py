@@ -52,4 +52,8 @@ class RolloutFailure(Exception):
         self.evidence = evidence[:EVIDENCE_CHARS]
         self.retryable = CODES[code].retryable if retryable is None else retryable
         self.retry_after = retry_after
-        super().__init__(sentence(code, self.detail))
+        super().__init__(code)
+
+    def __str__(self) -> str:
+        """The sentence of what is known by now: whoever tries again counts in `detail`."""
+        return sentence(self.code, self.detail)

@@ -70,9 +70,11 @@ def _guard(function: Any, what: str) -> Any:
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-        if isinstance(error, SyntaxError):
-            where = f" (line {error.lineno})"
-        cause = clean(f"{type(error).__name__}: {error}")
+        text = str(error)
+        if isinstance(error, SyntaxError):  # the last frame is the import; its own text may end with file and line
+            where = f" ({Path(error.filename).name}, line {error.lineno})" if error.filename else ""
+            text = error.msg
+        cause = clean(f"{type(error).__name__}: {text}")
         raise TaskAppError(f"{what}: {cause}{where}", "Correct the file and try again") from None
 
 

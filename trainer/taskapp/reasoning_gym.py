@@ -69,7 +69,12 @@ def build_config(name: str) -> TaskAppConfig:
         messages = _messages(entry["question"], prompts, config.get("system_prompt", DEFAULT_PROMPT))
         completion = await complete(client, request, messages)
         if completion is None:  # the question alone is longer than the context: another seed takes its place
-            raise refuse(413, "too_long", f"the question of seed {seed} does not fit into the model's context")
+            raise refuse(
+                413,
+                "too_long",
+                f"the question of seed {seed} does not fit into the model's context; raise vllm.max_model_len, or "
+                "have shorter questions (rollout.env_config.dataset)",
+            )
         answer = extract(completion.text)
         reward, fault = await run_in_threadpool(score, dataset, answer, entry)
         info: Json = {"extracted": answer, "answer": _text(entry.get("answer")), "dataset": name}

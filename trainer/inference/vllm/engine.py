@@ -2,7 +2,7 @@
 
 Lifecycle: start -> serving <-> updating, and down -> (restart at the current weights) -> serving, until the restarts
 are used up. New calls wait while it is updating or down; running ones go on through an update and fail with the
-process.
+process. A server of ours that brings no token any more is ended, and so started again.
 """
 
 from __future__ import annotations
@@ -10,34 +10,30 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from trainer.inference.engine import Chunk, ContextOverflow, Engine, EngineError, Json, Reply, Sampling
-from trainer.inference.vllm import calls, updates
+from trainer.inference.vllm import calls, hang, probe, updates
 from trainer.inference.vllm.adapters import Adapters
 from trainer.inference.vllm.chats import VllmChat
+from trainer.inference.vllm.describe import record
+from trainer.inference.vllm.gate import opened
 from trainer.inference.vllm.http import Refused, VllmClient, without_user
-from trainer.inference.vllm.options import VllmSettings, arguments, lora_rank
-from trainer.inference.vllm.probe import (
-    SOME_PROMPT,
-    Capabilities,
-    check_logprobs,
-    lacking,
-    probe,
-    served_model,
-    started_with,
-    updates_in_place,
-)
+from trainer.inference.vllm.options import VllmSettings, arguments
 from trainer.inference.vllm.process import VllmProcess
-from trainer.inference.vllm.restarts import WINDOW_S, Restarts
+from trainer.inference.vllm.restarts import Restarts, start_again
 from trainer.models import ResolvedModel
 
 BASE = "base"  # the name of the model on a server of ours
 QUIET_S = 0.1  # a stream that brings nothing for so long after a pause is drained
+DYING_S = 8.0  # a server whose engine is dead ends by itself, and says why
+
+
+class ServerLost(EngineError):
+    """A server of ours did not live through an update. The text is the cause."""
 
 
 class VllmEngine(Engine):
@@ -66,13 +62,15 @@ class VllmEngine(Engine):
         self._base_name, self._name = BASE, BASE  # name of the base model; name that new calls ask for
         self._current: tuple[Path, int] | None = None  # the weights to go back to after a restart
         self._adapters = Adapters(settings.max_loras, self._note)
-        self._last_chunk = 0.0
+        self._progress = hang.Progress()
         self._open = asyncio.Event()  # set while new calls may go to the server
         self._changing = asyncio.Lock()  # held by an update, and by a restart
         self._restarts = Restarts()
         self._watcher: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()  # one look at its health at a time
         self._stopping = False
+        self._why_ended = ""  # why we ended the server ourselves
+        self.fate = ""  # once ended: why
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -113,9 +111,13 @@ class VllmEngine(Engine):
         except BaseException:
             await self.stop()
             raise
-        self._open.set()
+        self._let_in()
         if self._process is not None:
             self._watcher = asyncio.create_task(self._watch())
+
+    def _let_in(self) -> None:
+        self._progress.rest()
+        self._open.set()
 
     async def _start_process(self) -> None:
         """A new server with the current weights. Raises EngineError."""
@@ -128,23 +130,23 @@ class VllmEngine(Engine):
         """Raises EngineError where nobody answers, or where the server cannot do what the run needs."""
         address = url.rstrip("/").removesuffix("/v1")  # as OpenAI's clients want it
         self._client = VllmClient(address, api_key=os.environ.get("VLLM_API_KEY") or None)
-        self._base_name = self._name = await served_model(self._client, self.url, self.max_model_len)
+        self._base_name = self._name = await probe.served_model(self._client, self.url, self.max_model_len)
         await self._prepare()
         one = Sampling(1.0, 1, top_k=1)
-        async for chunk in self._stream(await self.tokenize(SOME_PROMPT), one, self.weight_version):
+        async for chunk in self._stream(await self.tokenize(probe.SOME_PROMPT), one, self.weight_version):
             for logprob in chunk.logprobs:
-                check_logprobs(logprob)
+                probe.check_logprobs(logprob)
 
     async def _prepare(self) -> None:
         """Probes the server and brings it to the current weights. Raises EngineError."""
         ours = self._url is None
-        self._can = await probe(self._client)
-        started = None if ours else await started_with(self._client, self._can)
-        if missing := lacking(self._can, self._settings.sync, started):
+        self._can = await probe.probe(self._client)
+        started = None if ours else await probe.started_with(self._client, self._can)
+        if missing := probe.lacking(self._can, self._settings.sync, started):
             what = "the installed vLLM" if ours else f"the server at {self.url}"
             raise EngineError(f"{what} ({self._can.version}) lacks {' and '.join(missing)}")
         self._endpoint = calls.TOKENS if self._can.generate else calls.TEXT
-        self._adapters.versioned |= not updates_in_place(self._can, ours=ours)
+        self._adapters.versioned |= not probe.updates_in_place(self._can, ours=ours)
         await self._adapters.begin(self._client, shared=self._keeps_versions and not ours)
         self._chat.attach(self._client, self._can, self._base_name, ours=ours)
         self._name = self._base_name
@@ -176,40 +178,43 @@ class VllmEngine(Engine):
         """Starts the server again when it ends, until that has happened too often."""
         while True:
             assert self._process is not None and self._process.child is not None
-            await asyncio.wait([self._process.child.ended])
+            while not self._process.child.ended.done():
+                await asyncio.wait([self._process.child.ended], timeout=hang.LOOK_S)
+                await self._end_if_hung(self._process.client)
             self._open.clear()
             await self._process.stop()
-            cause = self._process.cause_of_end()
+            cause, self._why_ended = self._why_ended or self._process.cause_of_end(), ""
             async with self._changing:
-                if not await self._restart(cause):
+                self.fate = await start_again(self._restarts, cause, self.weight_version, self._start_over, self._note)
+                if self.fate:
                     self._end()
                     return
-                self._open.set()
+                self._let_in()
 
-    async def _restart(self, cause: str) -> bool:
-        """Whether the server runs again, at the current weights."""
-        while True:
-            tries, wait = self._restarts.count, self._restarts.take()
-            if wait is None:
-                self._note(f"{cause}; it was started again {tries} times within {WINDOW_S:g} s and is given up")
-                return False
-            self._note(f"{cause}; it is started again at weight version {self.weight_version}")
-            await asyncio.sleep(wait)
-            try:
-                await self._start_process()
-                return True
-            except EngineError as error:
-                cause = str(error)
-                if self._process is not None:
-                    await self._process.stop()
+    async def _start_over(self) -> None:
+        """Raises EngineError, and then nothing is left of the try."""
+        try:
+            await self._start_process()
+        except EngineError:
+            if self._process is not None:
+                await self._process.stop()
+            raise
+
+    async def _end_if_hung(self, client: VllmClient) -> None:
+        if not self._progress.suspicious or self._changing.locked():
+            return
+        prompt, one = await self.tokenize(probe.SOME_PROMPT), Sampling(0.0, 1)
+        body = self._endpoint.request(prompt, one, [], self._base_name, self._salt)
+        if (why := await hang.hung(self._progress, client, self._endpoint.path, body)) and not self._changing.locked():
+            await self._end_server(why, dying=False)
 
     def _note(self, text: str) -> None:
         self.notes.append(text)
         self._sink(f"==== {text}\n".encode())
 
     async def _is_well(self) -> bool:
-        """Asked after a failed call. A server whose engine has died answers on for a while: it is ended at once, and
-        new calls wait for the next one."""
+        """Asked after a failed call. A server whose engine has died answers on for a while: no call goes there any
+        more, and new ones wait for the next server."""
         process = self._process
         if process is None or self._stopping:
             return True
@@ -218,8 +223,7 @@ class VllmEngine(Engine):
                 return False
             if await process.client.healthy():
                 return True
-            self._open.clear()
-            await process.stop()
+            await self._end_server("vLLM did not answer /health any more", dying=True)
             return False
 
     # --- calls ----------------------------------------------------------------------------------------------
@@ -266,36 +270,28 @@ class VllmEngine(Engine):
         total, finish, kept = 0, None, self._keeps_versions
         ends, salt = sorted(self.eos_token_ids), f"{self._salt}-{self._loads}-v{version}"
         body = self._endpoint.request(prompt_ids, sampling, ends, self._name, salt)
-        async with aclosing(self._client.stream(self._endpoint.path, body)) as choices:
-            async for choice in choices:
-                self._last_chunk = time.monotonic()
-                # under a versioned name a call keeps its version, whatever the engine calls its own by now
-                told = version if kept else self.weight_version
-                chunk = calls.chunk_of(self._endpoint, choice, told, top=sampling.top_logprobs > 0)
-                total, finish = total + len(chunk.token_ids), chunk.finish_reason
-                if finish is not None:
-                    chunk.spans = [(0, total, version)] if kept else calls.spans_of(choice)
-                yield chunk
+        with self._progress.call():
+            async with aclosing(self._client.stream(self._endpoint.path, body)) as choices:
+                async for choice in choices:
+                    self._progress.arrived()
+                    # under a versioned name a call keeps its version, whatever the engine calls its own by now
+                    told = version if kept else self.weight_version
+                    chunk = calls.chunk_of(self._endpoint, choice, told, top=sampling.top_logprobs > 0)
+                    total, finish = total + len(chunk.token_ids), chunk.finish_reason
+                    if finish is not None:
+                        chunk.spans = [(0, total, version)] if kept else calls.spans_of(choice)
+                    yield chunk
         if finish is None:
             raise EngineError("vLLM ended the stream of a call before its last token")
 
     async def _admitted(self) -> None:
         """Returns when calls may go to the server; waits through updates and restarts. Raises EngineError."""
-        if self._open.is_set():
-            return
-        if not self.ended.done():
-            opened = asyncio.ensure_future(self._open.wait())
-            try:
-                await asyncio.wait(
-                    [opened, self.ended], timeout=self._startup_timeout_s, return_when=asyncio.FIRST_COMPLETED
-                )
-            finally:
-                opened.cancel()
-            if self._open.is_set():
-                return
-        if self.ended.done():
-            raise EngineError("vLLM is not running any more; see its log")
-        raise EngineError(f"vLLM took no calls for {self._startup_timeout_s:g} s; see its log")
+        if not await opened(self._open, self.ended, self._startup_timeout_s):
+            waited = f"vLLM took no calls for {self._startup_timeout_s:g} s; see its log"
+            raise self._gone() if self.ended.done() else EngineError(waited)
+
+    def _gone(self) -> EngineError:
+        return EngineError(self.fate or "vLLM is not running any more; see its log")
 
     # --- weights --------------------------------------------------------------------------------------------
 
@@ -310,12 +306,27 @@ class VllmEngine(Engine):
         return self._settings.sync == "lora" and self._adapters.versioned
 
     async def load_weights(self, path: Path, version: int) -> None:
-        """Files are checked first, by name, shape and type. If vLLM breaks nevertheless it is started again at the
-        earlier weights, and this raises EngineError."""
+        """Files are checked first, by name, shape and type. A server of ours that does not live through the update is
+        started again at the earlier weights, and updated once more. Raises EngineError."""
+        for second in (False, True):
+            try:
+                await self._load_weights(path, version)
+                return
+            except ServerLost as lost:
+                cause = str(lost)
+            if second:
+                raise EngineError(f"vLLM ended twice in the update to weight version {version}: {cause}")
+            self._note(f"vLLM ended in the update to weight version {version}, which is made again: {cause}")
+            try:
+                await self._admitted()
+            except EngineError as error:
+                raise EngineError(f"vLLM ended in the update to weight version {version}: {cause}; {error}") from None
+
+    async def _load_weights(self, path: Path, version: int) -> None:
         async with self._changing:
             if self.ended.done():
-                raise EngineError("vLLM is not running any more; see its log")
-            await asyncio.to_thread(self._check, path)
+                raise self._gone()
+            await asyncio.to_thread(updates.check, self._base, path, self._settings)
             before = self._current, self.weight_version, self._name
             try:
                 if self._keeps_versions:
@@ -327,21 +338,19 @@ class VllmEngine(Engine):
                 async with updates.paused(self._client):
                     await self._drain()
                     await self._apply(path, version)
-            except (updates.UpdateBroken, asyncio.CancelledError):
+            except (EngineError, asyncio.CancelledError) as error:
+                cancelled = isinstance(error, asyncio.CancelledError)
+                well = cancelled or self._process is None or await self._process.client.healthy()
+                if well and not cancelled and not isinstance(error, updates.UpdateBroken):
+                    raise
                 self._current, self.weight_version, self._name = before
-                await self._give_up_server()
-                raise
+                cause = await self._end_server(str(error) or "an update of weights was given up", dying=not well)
+                if self._process is None or cancelled:
+                    raise
+                raise ServerLost(cause) from None
             finally:
                 if self._alive():
-                    self._open.set()
-
-    def _check(self, path: Path) -> None:
-        if self._settings.sync == "none":
-            raise EngineError("training.weight_sync is off: the engine was started without weight updates")
-        if self._settings.sync == "lora":
-            updates.check_adapter(self._base, path, lora_rank(self._settings.lora_r))
-        else:
-            updates.check_model_update(self._base, path)
+                    self._let_in()
 
     async def _apply(self, path: Path, version: int) -> None:
         """Loads and labels; afterwards new calls get `version`."""
@@ -359,16 +368,25 @@ class VllmEngine(Engine):
         begins."""
         if self._can.weight_version and self._can.generate:
             return
-        while (wait := self._last_chunk + QUIET_S - time.monotonic()) > 0:  # noqa: ASYNC110 - silence has no event
+        while (wait := QUIET_S - self._progress.silent_s) > 0:  # noqa: ASYNC110 - silence has no event
             await asyncio.sleep(wait)
 
-    async def _give_up_server(self) -> None:
-        """Its weights are undefined now. Ended, it is started again with the current ones."""
+    async def _end_server(self, why: str, *, dying: bool) -> str:
+        """It cannot be used any more; ended, one of ours is started again with the current weights. `dying`: it may be
+        about to end by itself, and its own last words count more than `why`. Gives what counts."""
         self._open.clear()
-        if self._process is not None:
-            await self._process.stop()
-        else:
+        process = self._process
+        if process is None or process.child is None:
+            self.fate = f"the vLLM server at {self.url} cannot be used any more: {why}"
             self._end()
+            return why
+        if dying:
+            await asyncio.wait([process.child.ended], timeout=DYING_S)
+        by_itself = process.child.ended.done()
+        if not by_itself:
+            self._why_ended = why
+        await process.stop()
+        return process.cause_of_end() if by_itself else why
 
     def _alive(self) -> bool:
         if self._process is None:
@@ -376,25 +394,6 @@ class VllmEngine(Engine):
         return self.pid is not None
 
     def describe(self) -> Json:
-        can: Capabilities | None = getattr(self, "_can", None)
-        chat: VllmChat | None = getattr(self, "_chat", None)
+        can, chat, endpoint = (getattr(self, name, None) for name in ("_can", "_chat", "_endpoint"))
         options = arguments(self._settings, self._base_name, "SOCKET") if self._url is None else []
-        return {
-            "kind": self.kind,
-            "version": can.version if can else None,
-            "options": options,
-            "render": "endpoint" if chat and chat.renders else "template",
-            "generate": self._endpoint.path if can else None,
-            "derender": "endpoint" if chat and chat.derenders else "tokenizer",
-            "parser": chat.parser if chat else None,
-            "capabilities": can.record() if can else None,
-            "model": self.model_name,
-            "revision": self._model.revision,
-            "dtype": self._settings.dtype,
-            "max_model_len": self.max_model_len,
-            "adapters": None
-            if self._settings.sync != "lora"
-            else "versioned"
-            if self._adapters.versioned
-            else "in place",
-        }
+        return record(self._model, self._settings, options, self._adapters.versioned, can, chat, endpoint)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass
 
-from trainer.inference.engine import EngineError, Json
-from trainer.inference.vllm.http import VllmClient
+from trainer.inference.engine import EngineConfigError, EngineError, Json
+from trainer.inference.vllm.http import CONNECT_S, Refused, VllmClient
 from trainer.inference.vllm.options import BACKEND, EXTENSION, TRANSFER_FLAGS, Sync
 
 ROUTES = {
@@ -55,21 +56,32 @@ class Started:
 async def served_model(client: VllmClient, shown_url: str, context: int) -> str:
     """What a server that is not ours calls its model. Raises EngineError where nobody answers, or where the server has
     less context than the run needs, in tokens."""
+    at = f"inference.url = {shown_url}"
+    begun = time.monotonic()
     if not await client.healthy():
-        raise EngineError(f"no vLLM server answers at inference.url = {shown_url}; start it, or delete the key")
-    models = (await client.call("GET", "/v1/models")).get("data") or [{}]
+        waited = time.monotonic() - begun
+        late = f" ({waited:.0f} s were waited for /health)" if waited > CONNECT_S / 2 else ""
+        raise EngineError(f"no vLLM server answers at {at}{late}; start it, or delete the key")
+    try:
+        models = (await client.call("GET", "/v1/models")).get("data")
+    except Refused as error:
+        raise EngineError(f"what answers at {at} does not look like a vLLM server: {error}") from None
+    if not isinstance(models, list) or not models or not isinstance(models[0], dict) or "id" not in models[0]:
+        raise EngineError(f"what answers at {at} does not look like a vLLM server: /v1/models lists no model")
     limit = models[0].get("max_model_len")
     if isinstance(limit, int) and limit < context:
-        raise EngineError(
+        raise EngineConfigError(
             f"the server at {shown_url} was started with a context of {limit} tokens, the run needs "
             f"vllm.max_model_len = {context}"
         )
-    return str(models[0].get("id", ""))
+    return str(models[0]["id"])
 
 
 async def probe(client: VllmClient) -> Capabilities:
     """Raises EngineError."""
-    paths = (await client.call("GET", "/openapi.json")).get("paths", {})
+    paths = (await client.call("GET", "/openapi.json")).get("paths")
+    if not isinstance(paths, dict):
+        raise EngineError("the engine's server does not look like vLLM: /openapi.json lists no paths")
     version = (await client.call("GET", "/version")).get("version", "unknown")
     found = {name: all(route in paths for route in routes) for name, routes in ROUTES.items()}
     return Capabilities(version=str(version), **found)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
-import re
 import shutil
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 
 from trainer.devices import visible
-from trainer.inference.engine import EngineError
+from trainer.inference.engine import EngineConfigError, EngineError
+from trainer.inference.vllm.explain import explain, refused_option
 from trainer.inference.vllm.http import VllmClient
 from trainer.inference.vllm.options import OptionRefused, VllmSettings, arguments
 from trainer.processes import Child, socket_folder, spawn, torch_environment
@@ -54,7 +54,7 @@ class VllmProcess:
     async def start(self, timeout_s: float) -> None:
         """Returns when the server answers. Raises EngineError."""
         if not is_installed():
-            raise EngineError(NOT_INSTALLED)
+            raise EngineConfigError(NOT_INSTALLED)
         try:
             self._folder = socket_folder(SOCKET_NAMES)
         except OSError as error:
@@ -64,7 +64,7 @@ class VllmProcess:
             argv = [sys.executable, "-m", SERVER]
             argv += arguments(self._settings, self._served_name, socket)
         except OptionRefused as error:
-            raise EngineError(str(error)) from None
+            raise EngineConfigError(str(error)) from None
         self._lines.clear()
         env = environment(self._settings, self._folder)
         self.child = await spawn("inference", argv, sink=self._keep, env=env, own_group=True)
@@ -74,7 +74,9 @@ class VllmProcess:
             await asyncio.wait([ready, self.child.ended], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if self.child.ended.done():
                 await self.child.terminate()  # its last lines are read
-                raise EngineError(explain(self._lines, self.child.ended.result(), self._settings.extra))
+                if refused := refused_option(self._lines, self._settings.extra):
+                    raise EngineConfigError(refused)
+                raise EngineError(self.cause_of_end())
             if not ready.done():
                 raise EngineError(
                     f"vLLM did not answer within {timeout_s:g} s; raise inference.startup_timeout_s{self._last_line()}"
@@ -99,7 +101,7 @@ class VllmProcess:
 
     def cause_of_end(self) -> str:
         assert self.child is not None and self.child.ended.done()
-        return explain(self._lines, self.child.ended.result(), self._settings.extra)
+        return explain(self._lines, self.child.ended.result())
 
     def _keep(self, line: bytes) -> None:
         self._lines.append(line.decode(errors="replace").rstrip())
@@ -125,49 +127,6 @@ def environment(settings: VllmSettings, folder: str) -> dict[str, str]:
     if settings.on_cpu:
         env["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, settings.cores)) or "auto"
     return env
-
-
-_UNKNOWN = re.compile(r"unrecognized arguments: --([\w-]+)")
-_BAD_VALUE = re.compile(r"error: argument [^:]*--([\w-]+)[^:]*: (.*)")
-_MEMORY = re.compile(
-    r"out of memory|Available memory on node|No available memory for the cache|less than desired|"
-    r"larger than the available KV cache|Cannot allocate memory|DefaultCPUAllocator|MemoryError",
-    re.IGNORECASE,
-)
-_UNSUPPORTED = re.compile(r"[Mm]odel architectures? .*(?:not supported|failed)|does not support LoRA")
-_POINTER = re.compile(r"See (?:root cause|stack trace) \(?above", re.IGNORECASE)
-_ERROR = re.compile(r"\b([A-Z]\w*(?:Error|Exception)): (.+)")
-
-
-def explain(lines: Iterable[str], code: int, given: Collection[str] = ()) -> str:
-    """One sentence of why vLLM ended, from what it printed, and what to do. `given`: the keys of vllm.<other>."""
-    lines = list(lines)
-    for line in lines:
-        if found := _UNKNOWN.search(line):
-            key = found[1].replace("-", "_")
-            key = key if key in given else key.removeprefix("no_")  # --no-x is x = false
-            return f"the installed vLLM knows no option --{found[1]}; delete vllm.{key}"
-        if found := _BAD_VALUE.search(line):
-            key = found[1].replace("-", "_")
-            return f"vLLM refuses the value of vllm.{key}: {found[2][:300]}; change or delete it"
-        if _MEMORY.search(line):
-            where = "vllm.max_model_len, vllm.max_num_seqs or vllm.gpu_memory_utilization"
-            return f"vLLM had not enough memory ({_without_prefix(line)}); lower {where}"
-        if _UNSUPPORTED.search(line):
-            return (
-                f"the installed vLLM cannot serve this model ({_without_prefix(line)}); choose another "
-                'policy.model_name, or inference.engine = "local"'
-            )
-    if code == -9:
-        return "vLLM was killed (signal 9), as the system does when memory runs out; lower vllm.max_num_seqs"
-    how = f"exit {code}" if code >= 0 else f"signal {-code}"
-    causes = [found for line in lines if (found := _ERROR.search(line)) and not _POINTER.search(line)]
-    cause = f": {causes[-1][0][:300]}" if causes else ""
-    return f"vLLM ended ({how}){cause}"
-
-
-def _without_prefix(line: str) -> str:
-    return re.sub(r"^\(.*?pid=\d+\)\s*(?:[A-Z]+ [\d:. -]+\[[^\]]*\]\s*)?", "", line).strip()[:300]
 
 
 def usable_cores() -> tuple[int, ...]:

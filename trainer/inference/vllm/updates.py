@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trainer.inference.engine import EngineError
 from trainer.inference.vllm.http import VllmClient
-from trainer.inference.vllm.options import TRANSFER_FLAGS, lora_rank
+from trainer.inference.vllm.options import TRANSFER_FLAGS, VllmSettings, lora_rank
 
 UPDATE_S = 600.0  # minutes of a large model on a slow disk, but never for ever
 MAX_HEADER = 100 << 20
@@ -85,18 +85,33 @@ def check_adapter(base: Header, folder: Path, max_rank: int) -> None:
             raise EngineError(f"{name} is {shape} in the adapter, which does not fit {weight[1]} at rank {rank}")
 
 
+def check(base: Header, folder: Path, settings: VllmSettings) -> None:
+    """Raises EngineError when the engine could not take the update in `folder`."""
+    if settings.sync == "none":
+        raise EngineError("training.weight_sync is off: the engine was started without weight updates")
+    if settings.sync == "lora":
+        check_adapter(base, folder, lora_rank(settings.lora_r))
+    else:
+        check_model_update(base, folder)
+
+
 @asynccontextmanager
 async def paused(client: VllmClient) -> AsyncIterator[None]:
     """Running calls are kept where they are (vLLM's default would abort them) and go on afterwards. Raises
     UpdateBroken where they cannot."""
+    failure: EngineError | None = None
     try:
         await client.call("POST", "/pause", mode="keep")
         yield
+    except EngineError as error:
+        failure = error
+        raise
     finally:
         try:
             await client.call("POST", "/resume")
         except EngineError as error:
-            raise UpdateBroken(f"vLLM did not resume: {error}") from None
+            # what failed first is the cause; a server that is gone cannot resume either
+            raise UpdateBroken(f"{failure or error}; vLLM did not resume") from None
 
 
 async def prepare_transfer(client: VllmClient) -> None:
