@@ -31,7 +31,7 @@ PACKAGES = (
 )
 FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 READ_NAMES = re.compile(r"^(RLTUI_|TASK_APP_URL$|ENVIRONMENT_API_KEY|SYNTH_API_KEY$|CUDA_VISIBLE_DEVICES$|HF_|OMP_)")
-_SECRET_ARGUMENT = re.compile(r"(key|token|secret|password)[^=]*=", re.IGNORECASE)
+_SECRET_ARGUMENT = re.compile(r"(key|token|secret|password)[^=]*=(?!\d{1,7}$)", re.IGNORECASE)  # max_tokens=20 is none
 
 
 def describe(argv: Sequence[str], root: Path) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from rltui.text import clean
 from trainer.config import Loaded, Place, Problem
 from trainer.config.errors import shown
 from trainer.config.fitting import fitted
-from trainer.taskapp.registry import BUILTIN
+from trainer.taskapp.errors import TaskAppError
+from trainer.taskapp.registry import ADAPTERS, BUILTIN, builtin_factory
 
 KEY = "services.task_url"
 NO_FILE = "no_task_file"  # which depends on the folder that the command is given in
@@ -33,7 +34,12 @@ def _task_app(loaded: Loaded) -> Iterator[Problem]:
             why = f"there is no file {clean(path)}; a path is taken from the folder that you stand in"
             fix = "give the whole path, or go to the folder that it begins in"
             yield Problem(_place(loaded), KEY, why, shown(app), fix=fix, code=NO_FILE)
-    elif app.startswith("builtin:") and app.removeprefix("builtin:") not in BUILTIN:
+    elif (name := app.removeprefix("builtin:")).startswith(tuple(ADAPTERS)):
+        try:
+            builtin_factory(name)()
+        except TaskAppError as error:
+            yield Problem(_place(loaded), KEY, error.message, shown(app), fix=error.hint, code="no_task_app")
+    elif app.startswith("builtin:") and name not in BUILTIN:
         known = [f'"builtin:{name}"' for name in BUILTIN]
         why = "there is no built-in task app of that name"
         near = difflib.get_close_matches(f'"{app}"', known, n=1, cutoff=0) or known

@@ -68,6 +68,7 @@ def test_dry_run_shows_the_command_and_makes_nothing(rltui, here):
         ("apps/mine.py", "there is no file {here}/apps/mine.py"),
         ("builtin:fact", "fix: --set services.task_url=builtin:facts"),
         ("builtin:zzz", '"builtin:guess"'),
+        ("reasoning_gym:zzz", "reasoning_gym has no data set 'zzz'"),
     ],
 )
 def test_a_task_app_that_is_not_there_is_told_before_anything_is_made(rltui, here, app, words):
@@ -79,7 +80,8 @@ def test_a_task_app_that_is_not_there_is_told_before_anything_is_made(rltui, her
         assert not (here / "runs").exists()
     (here / "apps").mkdir()
     (here / "apps" / "mine.py").touch()
-    assert rltui("train", "my.toml", "--set", "services.task_url=apps/mine.py", "--dry-run").returncode == 0
+    for there in ("apps/mine.py", "reasoning_gym:gcd", "builtin:reasoning_gym.gcd"):
+        assert rltui("train", "my.toml", "--set", f"services.task_url={there}", "--dry-run").returncode == 0
 
 
 def test_task_url_and_model_are_spellings_of_set(rltui):

@@ -1,6 +1,6 @@
 """Task apps from the package `reasoning_gym`: any of its data sets as a one-turn task, scored by its own scorer.
 
-`reasoning_gym:DATASET` (or `builtin:reasoning_gym.DATASET` in a config). The seed of an episode is the index of the
+`reasoning_gym:DATASET` (also `builtin:reasoning_gym.DATASET`). The seed of an episode is the index of the
 item: 0-9999 are the split `train`, 10000-10999 the split `test`. The package draws each item from a generator seeded
 with the data set's seed plus the index, so no item occurs in both splits; only a data set with few possible questions
 may still ask the same one twice.

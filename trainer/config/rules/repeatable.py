@@ -13,7 +13,7 @@ def deterministic(facts: Facts) -> Iterator[Problem]:
         "a CPU": facts.device == "cpu",
         "training.dtype float32": facts["training.dtype"] == "float32",
         "the local engine": facts.runs_local_engine and facts["inference.url"] is None,
-        "a built-in task app": facts["services.task_url"].startswith("builtin:"),
+        "a built-in task app": facts["services.task_url"].startswith(("builtin:", "reasoning_gym:")),
         "training.max_lag 0": facts["training.max_lag"] == 0,
         "no LLM judge": not facts["judge.enabled"] or facts["judge.type"] != "llm",
     }

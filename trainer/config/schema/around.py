@@ -178,7 +178,7 @@ class SmokeConfig(Section):
         group="what is tested",
         help="The app under test.",
         derived="services.task_url",
-        allowed="an http(s) URL, builtin:NAME, or the path of a .py file",
+        allowed="an http(s) URL, builtin:NAME, reasoning_gym:DATASET, or the path of a .py file",
     )
     env_name: str | None = key(
         origin="ref",

@@ -30,7 +30,7 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 Name = Annotated[str, Field(min_length=1)]
 Address = AfterValidator(whole_address)
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+"), Address]
-TaskUrl = Annotated[str, Field(pattern=r"^(https?://[^\s/]+|builtin:[\w.-]+$|.*\S\.py$)"), Address]
+TaskUrl = Annotated[str, Field(pattern=r"^(https?://[^\s/]+|(builtin|reasoning_gym):[\w.-]+$|.*\S\.py$)"), Address]
 Scalar = bool | int | float | str
 
 
