@@ -32,7 +32,7 @@ from rltui.terminal.capabilities import ColorMode, Terminal
 from rltui.terminal.crash import Recorder
 from rltui.text import clean
 from rltui.watch import FolderWatcher
-from rltui.widgets.bindings import bindings, textual_keymap
+from rltui.widgets.bindings import bindings, done_at_once, textual_keymap
 from rltui.widgets.notice import Level
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ LATER = (
     "rltui.screens.palette",
     "rltui.screens.help",
 )
-THEME_S = 2.0  # between two looks at the file of the theme
+THEME_S = 1.0  # between two looks at the file of the theme
 SCREENS = ("runs", "config", "launch", "monitor", "smoke", "compare", "doctor")  # keys 1 to 7
 
 
@@ -141,7 +141,10 @@ class RltuiApp(App[None], inherit_bindings=False):
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key) and not event.is_forwarded:
-            self.recorder.key(event.key, typing=isinstance(self.focused, Input))
+            typing = isinstance(self.focused, Input)
+            self.recorder.key(event.key, typing=typing)
+            if not typing and await done_at_once(self, event.key):
+                return
         elif isinstance(event, events.AppFocus) and self._driver is not None:
             enable = getattr(self._driver, "_enable_mouse_support", None)  # a multiplexer may have dropped it
             if enable is not None:
@@ -248,6 +251,7 @@ class RltuiApp(App[None], inherit_bindings=False):
 
     def ended(self, path: str, state: str) -> None:
         """A run that was going has ended: one bell and one notice of the terminal, unless --quiet."""
+        path = str(Path(path).absolute())
         if path in self._ended or state not in ("succeeded", "failed"):
             return
         self._ended.add(path)
@@ -293,11 +297,14 @@ class RltuiApp(App[None], inherit_bindings=False):
         try:
             theme = self.themes.load(name)
         except ThemeError as error:
-            self.say(str(error).splitlines()[0], "act")
+            line, key, what = error.problems[0]
+            where = f"{Path(error.file).name}:{line}: " if error.file.endswith(".toml") else ""
+            self.say(f"{where}{key}{': ' if key else ''}{what}; {self.look.theme.name} stays as it was", "act")
             return
         self.show_look(Look(theme, self.terminal.color, self.terminal.ascii))
         if remember:
             self.memory.put("theme", name)
+            self.memory.put("theme_on", "dark" if self.terminal.dark else "light")
 
     def show_look(self, look: Look) -> None:
         """Wear another look from now on."""
@@ -346,17 +353,17 @@ class RltuiApp(App[None], inherit_bindings=False):
     def action_doctor(self) -> None:
         self.go("doctor")
 
-    def action_palette(self) -> None:
-        self._dialogs.palette(self)
+    async def action_palette(self) -> None:
+        await self._dialogs.palette(self)
 
-    def action_help(self) -> None:
-        self._dialogs.help(self)
+    async def action_help(self) -> None:
+        await self._dialogs.help(self)
 
-    def action_keys(self) -> None:
-        self._dialogs.keys(self)
+    async def action_keys(self) -> None:
+        await self._dialogs.keys(self)
 
-    def action_log(self) -> None:
-        self._dialogs.log(self)
+    async def action_log(self) -> None:
+        await self._dialogs.log(self)
 
     @property
     def _dialogs(self) -> ModuleType:
@@ -373,7 +380,7 @@ class RltuiApp(App[None], inherit_bindings=False):
     async def action_quit(self) -> None:
         """Leave; with a live run open, ask what is to become of it."""
         if self.opened is not None and self.opened.live and not self.options.readonly:
-            self._dialogs.leave(self, self.opened, self._leave)
+            await self._dialogs.leave(self, self.opened, self._leave)
         else:
             self.exit()
 

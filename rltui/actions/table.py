@@ -79,6 +79,8 @@ _APP = (
     ),
     Action("app.log", (), "log", "The exact command or request of every action so far."),
     Action("app.quit", ("q",), "quit", "Leave. Runs go on without the interface.", footer=True),
+    _move("app.suspend", ("ctrl+z",), "suspend", "Back to the shell until `fg`; runs go on."),
+    _move("app.interrupt", ("ctrl+c",), "interrupt", "Says how to leave; a slip of the finger ends nothing."),
 )
 
 _SCREEN = (
@@ -217,6 +219,7 @@ _CHART = (
         "chart.ema", ("e",), "EMA", "Smooth with an exponential moving average, or show the raw values.", footer=True
     ),
     Action("chart.log_y", ("Y",), "log y", "A logarithmic y-axis, or a linear one.", footer=True),
+    Action("chart.log_x", ("X",), "log x", "A logarithmic x-axis, or a linear one."),
     Action("chart.clip", ("o",), "clip", "Leave outliers out of the range; the chart says how many.", footer=True),
     Action("chart.labels", ("a",), "x labels", "Label the points by step, time or episodes.", footer=True),
 )

@@ -10,7 +10,7 @@ from rltui.charts import numbers
 from rltui.charts.canvas import Canvas, Level
 from rltui.charts.parts import Description, Ink, Options, Run, Series, Shapes, trend
 from rltui.charts.plot import Plot, paint
-from rltui.charts.scale import Scale, clip, fit_scale, log_refusal, ticks
+from rltui.charts.scale import Scale, clip, fit_scale, log_refusal, stride_end, ticks
 from rltui.text import fit
 from rltui.text import width as cells
 
@@ -83,7 +83,8 @@ def _x_range(series: Sequence[Series], options: Options) -> tuple[float, float] 
     if options.view is not None:
         return options.view
     ranges = [found for one in series if (found := one.pyramid.range()) is not None]
-    return min(low for low, _ in ranges), max(high for _, high in ranges)
+    low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+    return low, (stride_end(low, high) if options.growing else high)
 
 
 def _x_scale(x_range: tuple[float, float], options: Options, notes: _Notes) -> Scale:

@@ -65,7 +65,11 @@ class Axis:
 
 @dataclass(frozen=True)
 class Options:
-    """`view`: the x range shown, None = all of it. `band`: a shaded range of y, such as a noise floor."""
+    """`view`: the x range shown, None = all of it. `band`: a shaded range of y, such as a noise floor.
+
+    `growing`: more points come, so the right end of x goes ahead of them in strides: between two of these a new point
+    changes a few cells, not all.
+    """
 
     log_x: bool = False
     log_y: bool = False
@@ -76,6 +80,7 @@ class Options:
     marks: tuple[Mark, ...] = ()
     band: tuple[float, float] | None = None
     axis: Axis = Axis()
+    growing: bool = False
 
 
 @dataclass(frozen=True)

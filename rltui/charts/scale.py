@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from math import ceil, floor, log2, log10
 
 from rltui.charts.numbers import number
 
@@ -51,6 +51,18 @@ class Clip:
 
     low: float
     high: float
+
+
+def stride_end(low: float, high: float) -> float:
+    """An end at `high` or up to an eighth of the range beyond it, the same for all of the next points.
+
+    Strides are powers of two: of a range of 100 steps the end goes on by 8, of 1,000 by 64.
+    """
+    span = high - low
+    if span < 8:
+        return high
+    stride = 2.0 ** floor(log2(span / 8))
+    return low + stride * ceil(span / stride)
 
 
 def log_refusal(axis: str, lowest: float) -> str | None:

@@ -100,14 +100,21 @@ def _part(run_dir: Path, how: str) -> None:
 
 
 def _theme(asked: str | None, themes: ThemeFiles, terminal: Terminal) -> Theme:
-    """The one that was asked for, else the one chosen last, else by the background. CliError."""
+    """The one that was asked for, else the one chosen last, else by the background. CliError.
+
+    A choice holds for the background that it was made on: on the other one its twin is worn.
+    """
     from rltui.look import ThemeError
     from rltui.state import Memory, state_file
 
-    last = Memory(state_file()).get("theme")
+    memory, here = Memory(state_file()), "dark" if terminal.dark else "light"
+    last = memory.get("theme")
     if asked is None and isinstance(last, str) and last in themes.list():
         with contextlib.suppress(ThemeError):
-            return themes.load(last)
+            theme = themes.load(last)
+            if memory.get("theme_on", here) == here or not theme.twin:
+                return theme
+            return themes.load(theme.twin)
     try:
         return themes.load(asked or ("dark" if terminal.dark else "light"))
     except ThemeError as error:

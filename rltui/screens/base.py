@@ -12,8 +12,8 @@ from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
-from rltui.actions.table import BY_ID
-from rltui.widgets.bindings import bindings, refusal
+from rltui.screens.layout import ScreenCompositor
+from rltui.widgets.bindings import allowed, bindings
 from rltui.widgets.header import Header
 from rltui.widgets.key_bar import KeyBar
 from rltui.widgets.lines import Lines, look_of
@@ -55,6 +55,10 @@ class AppScreen(Screen[None]):
     AppScreen.-too-small > TooSmall { display: block; }
     """
 
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self._compositor = ScreenCompositor()
+
     def compose(self) -> ComposeResult:
         yield Header(self.name or "")
         yield from self.body()
@@ -77,10 +81,7 @@ class AppScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What writes is refused under --readonly."""
-        return not any(refusal(self.app, BY_ID[id]) for id in self._ids(action))
-
-    def _ids(self, action: str) -> list[str]:
-        return [id for id in (f"{context}.{action}" for context in (self.name, "screen")) if id in BY_ID]
+        return allowed(self, action)
 
     # Panes
 
@@ -110,12 +111,12 @@ class AppScreen(Screen[None]):
     def action_previous_pane(self) -> None:
         self._turn(-1)
 
-    def action_jump(self) -> None:
+    async def action_jump(self) -> None:
         from rltui.screens.jump import JumpScreen
 
         panes = [pane for pane in self.panes if any(child.focusable for child in pane.query("*"))]
         if panes:
-            self.app.push_screen(JumpScreen(panes), self._jump)
+            await self.app.push_screen(JumpScreen(panes), self._jump)
 
     def _jump(self, pane: Pane | None) -> None:
         if pane is not None:

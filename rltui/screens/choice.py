@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 
 from rltui.text import clean, fit, width
 from rltui.widgets.bindings import bindings
-from rltui.widgets.lines import Lines, look_of
+from rltui.widgets.lines import Lines, focus_now, look_of
 from rltui.widgets.pane import Pane
 
 WIDEST = 84  # cells inside
@@ -110,6 +110,7 @@ class ChoiceScreen(ModalScreen[str | None], inherit_bindings=False):
         yield Pane(self._choices, title=self._title)
 
     def on_mount(self) -> None:
+        focus_now(self._choices)
         pane = self.query_one(Pane)
         pane.set_subtitle("enter takes it, esc changes nothing")
         pane.styles.width = min(max(self._choices.cells, width(self._title) + 6, 34), WIDEST) + 2

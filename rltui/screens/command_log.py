@@ -15,6 +15,7 @@ from rltui.actions.log import CommandLog
 from rltui.look import Look
 from rltui.text_lines import crop, printable
 from rltui.widgets.bindings import bindings
+from rltui.widgets.lines import focus_now
 from rltui.widgets.pane import Pane
 from rltui.widgets.virtual_list import VirtualList
 
@@ -68,7 +69,7 @@ class CommandLogScreen(ModalScreen[None], inherit_bindings=False):
         lost = f", {self._rows.first} older ones are gone" if self._rows.first else ""
         pane.set_info(f"{count} command{'' if count == 1 else 's'}{lost}" if count else "nothing was done yet")
         pane.set_subtitle("y copy   esc close")
-        self._list.focus(scroll_visible=False)
+        focus_now(self._list)
 
     def action_copy(self) -> None:
         """The command under the cursor, whole."""

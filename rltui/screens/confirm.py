@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from rltui.text import clean
 from rltui.text_lines import crop, printable
 from rltui.widgets.bindings import bindings
-from rltui.widgets.lines import Lines, look_of
+from rltui.widgets.lines import Lines, focus_now, look_of
 from rltui.widgets.pane import Pane
 
 WIDEST, NARROWEST = 84, 34  # cells inside
@@ -102,4 +102,4 @@ class ConfirmScreen(ModalScreen["str | None"], inherit_bindings=False):
         pane = self.query_one(Pane)
         pane.styles.width = min(max(self._question.cells, cell_len(self._title) + 6, NARROWEST), WIDEST) + 2
         pane.styles.height = self._question.line_count + 2
-        self._question.focus(scroll_visible=False)
+        focus_now(self._question)

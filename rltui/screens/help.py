@@ -12,7 +12,7 @@ from textual.screen import ModalScreen, Screen
 
 from rltui.actions.guide import Section, lines, sections, topic_sections
 from rltui.widgets.bindings import bindings, keymap_of, offered
-from rltui.widgets.lines import Lines, look_of
+from rltui.widgets.lines import Lines, focus_now, look_of
 from rltui.widgets.pane import Pane
 
 WIDEST = 96  # cells; longer lines are hard to read
@@ -93,4 +93,4 @@ class HelpScreen(ModalScreen[None], inherit_bindings=False):
         pane = self.query_one(Pane)
         pane.styles.width = WIDEST + 2
         pane.set_subtitle("esc closes")
-        self._text.focus(scroll_visible=False)
+        focus_now(self._text)

@@ -24,7 +24,7 @@ from rltui.look import Look
 from rltui.text import clean
 from rltui.text_lines import crop, printable
 from rltui.widgets.bindings import bindings, keymap_of, reachable, refusal
-from rltui.widgets.lines import look_of
+from rltui.widgets.lines import focus_now, look_of
 from rltui.widgets.pane import Pane
 from rltui.widgets.virtual_list import VirtualList
 
@@ -177,7 +177,7 @@ class PaletteScreen(ModalScreen["Entry | None"], inherit_bindings=False):
     def on_mount(self) -> None:
         """Everything is there before the first letter."""
         self._show(self._input.value)
-        self._input.focus(scroll_visible=False)
+        focus_now(self._input)
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:

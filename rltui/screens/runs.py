@@ -21,12 +21,18 @@ from rltui.text import clean
 from rltui.text_lines import wrap
 from rltui.watch import FolderWatcher, is_live
 from rltui.widgets.bindings import bindings
-from rltui.widgets.lines import Lines, look_of
+from rltui.widgets.lines import Lines, focus_now, look_of
 from rltui.widgets.pane import Pane
 from rltui.widgets.prompt import Prompt
 from rltui.widgets.virtual_list import VirtualList
 
 DETAIL_ROWS = 28  # from this height on the strip below the list shows
+
+
+def shortened(folder: Path) -> str:
+    """The whole path, with ~ for the home."""
+    path, home = folder.absolute(), Path.home()
+    return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)
 
 
 class ColumnNames(Lines, can_focus=False):
@@ -153,7 +159,7 @@ class RunsScreen(AppScreen):
         shown, known = len(self.rows), self.rows.known
         scanned, total = self._scanned
         pane = self.query_one("#list", Pane)
-        pane.set_title(f"Runs  {self._folder}")
+        pane.set_title(f"Runs in {shortened(self._folder)}")
         info = f"{known} run{'' if known == 1 else 's'}"
         if self._filter:
             info = f"showing {shown} of {known}"
@@ -214,12 +220,12 @@ class RunsScreen(AppScreen):
         self._keep(event.value)
         if not event.value.strip():
             event.prompt.close()
-        self.query_one("#runs").focus(scroll_visible=False)
+        focus_now(self.query_one("#runs"))
 
     @on(Prompt.Cancelled, "#filter")
     def _filter_left(self) -> None:
         self._keep("")
-        self.query_one("#runs").focus(scroll_visible=False)
+        focus_now(self.query_one("#runs"))
 
     def _keep(self, text: str) -> None:
         self._filter = text.strip()
@@ -250,7 +256,7 @@ class RunsScreen(AppScreen):
     @on(Prompt.Cancelled, "#attach")
     def _leave_attach(self, event: Prompt.Changed) -> None:
         event.prompt.close()
-        self.query_one("#runs").focus(scroll_visible=False)
+        focus_now(self.query_one("#runs"))
 
     def action_steer(self) -> None:
         if self.path is not None:

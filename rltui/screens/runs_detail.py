@@ -10,6 +10,7 @@ from textual.strip import Strip
 
 from rltui.cli.progress import duration
 from rltui.text import clean, fit
+from rltui.watch import is_live
 from rltui.widgets.bar import changed_cells
 from rltui.widgets.lines import Lines, look_of
 
@@ -67,7 +68,7 @@ def facts(row: RunRow) -> list[tuple[str, str, str]]:
 
 def _times(row: RunRow) -> str:
     parts = [f"elapsed {duration(row.elapsed_s)}"] if row.elapsed_s is not None else []
-    if row.eta_s is not None:
+    if row.eta_s is not None and is_live(row.state):
         parts.append(f"left {duration(row.eta_s)}")
     if row.eval_reward is not None:
         parts.append(f"eval reward {row.eval_reward:.3f}")

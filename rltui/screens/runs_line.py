@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 
+from rltui.cli.progress import duration
 from rltui.text import clean, fit, width
+from rltui.watch import is_live
 
 if TYPE_CHECKING:
     from rltui.look.look import Look
     from rltui.sources.folder import RunRow
 
-STATE, STEP, REWARD, AGE, PLACE = 10, 11, 8, 8, 16  # cells; "unreadable", "1000/10000", "-123.456", "23 min"
-NAME_MIN = 16
-WIDE, WIDER, WIDEST = 90, 110, 150  # from these on: the age; the sparkline; the place
+STATE, STEP, REWARD, AGE = 10, 11, 8, 8  # cells; "unreadable", "1000/10000", "-123.456", "23 min"
+NAME_MIN, NAME_MAX, NAME_WIDEST = 16, 28, 40  # the largest where there is an `about`: a short label with its id
+ABOUT_MIN = 12
+WIDE, WIDER, WIDEST = 90, 110, 150  # from these on: the age; the sparkline; a wider one
 
 
 @dataclass(frozen=True)
@@ -27,18 +30,18 @@ class Columns:
     name: int
     spark: int
     age: int
-    place: int
+    about: int
 
 
 def columns(cells: int) -> Columns:
     """What fits into a line of so many cells. State, name, step and reward always stand."""
     age = AGE if cells >= WIDE else 0
     spark = (16 if cells < WIDEST else 30) if cells >= WIDER else 0
-    place = PLACE if cells >= WIDEST else 0
-    fixed = (
-        4 + STATE + 2 + 2 + STEP + 2 + REWARD + (spark and spark + 2) + (age and age + 2) + (place and place + 2) + 1
-    )
-    return Columns(max(NAME_MIN, cells - fixed), spark, age, place)
+    fixed = 4 + STATE + 2 + 2 + STEP + 2 + REWARD + (spark and spark + 2) + (age and age + 2) + 1
+    room = max(NAME_MIN, cells - fixed)
+    name = NAME_MAX if cells < WIDEST else NAME_WIDEST
+    about = room - name - 2
+    return Columns(name, spark, age, about) if spark and about >= ABOUT_MIN else Columns(room, spark, age, 0)
 
 
 def head(cells: int, look: Look) -> list[Segment]:
@@ -49,8 +52,8 @@ def head(cells: int, look: Look) -> list[Segment]:
         text += f"  {'':{c.spark}}"
     if c.age:
         text += f"  {'age':>{c.age}}"
-    if c.place:
-        text += f"  {'place':{c.place}}"
+    if c.about:
+        text += f"  {'cause, phase or host':{c.about}}"[: c.about + 2]
     return [Segment(text, style)]
 
 
@@ -65,7 +68,7 @@ def line(row: RunRow, c: Columns, look: Look, *, marked: bool, now: float) -> li
         *_name(row, c.name, look),
     ]
     if row.problem:
-        room = 2 + STEP + 2 + REWARD + sum(size + 2 for size in (c.spark, c.age, c.place) if size)
+        room = 2 + STEP + 2 + REWARD + sum(size + 2 for size in (c.spark, c.age, c.about) if size)
         return [*parts, Segment("  " + padded(clean(row.problem, 300), room - 2), style("act"))]
     numbers = f"  {steps(row.step, row.steps):>{STEP}}  {reward(row.reward):>{REWARD}}"
     parts.append(Segment(numbers, style("text")))
@@ -73,9 +76,27 @@ def line(row: RunRow, c: Columns, look: Look, *, marked: bool, now: float) -> li
         parts.append(Segment("  " + padded(spark(row.spark or (), c.spark, look.bars), c.spark), look.series(0)))
     if c.age:
         at = row.updated or row.created
-        where = "  " + padded(clean(row.host or "", 60), c.place) if c.place else ""
-        parts.append(Segment(f"  {age(now - at) if at else '':>{c.age}}{where} ", style("dim")))
+        tail = f"  {age(now - at) if at else '':>{c.age}}"
+        text, name = about(row) if c.about else ("", "dim")
+        if name == "dim":  # one style, so one code less is sent
+            tail, text = f"{tail}  {padded(text, c.about)}" if c.about else tail, ""
+        parts.append(Segment(tail, style("dim")))
+        if text:
+            parts.append(Segment("  " + padded(text, c.about), style(name)))
     return parts
+
+
+def about(row: RunRow) -> tuple[str, str]:
+    """(text, style): what is wrong with the run, else what it does, else where it was."""
+    if row.error:
+        return clean(row.error, 300), "act"
+    if row.silent:
+        return "no sign of life for a minute", "watch"
+    if is_live(row.state):
+        phase = clean(row.phase or "", 40)
+        left = f"{duration(row.eta_s)} left" if row.eta_s is not None else ""
+        return ", ".join(filter(None, (phase, left))), "dim"
+    return clean(row.host or "", 60), "dim"
 
 
 def _name(row: RunRow, cells: int, look: Look) -> list[Segment]:

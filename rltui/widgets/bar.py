@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
@@ -68,6 +69,9 @@ def changed_cells(old: Strip, new: Strip) -> tuple[int, int] | None:
 def _cells(strip: Strip) -> list[tuple[str, Style | None]]:
     cells: list[tuple[str, Style | None]] = []
     for text, style, _ in strip:
+        if cell_len(text) == len(text):
+            cells += [(char, style) for char in text]
+            continue
         for char in text:
             part = Segment(char, style)
             cells += [(char, style)] + [("", style)] * (part.cell_length - 1) if part.cell_length else []

@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.keys import _character_to_key
 from textual.screen import Screen
+from textual.widgets import Input
 
 from rltui.actions.contexts import CONTEXTS, OF_ROWS
 from rltui.actions.keymap import Keymap, default_keys
@@ -83,8 +84,9 @@ def offered(screen: Screen) -> list[Offer]:
             if action is not None and not refusal(screen.app, action):
                 reaching.setdefault((action.id, node), []).append(key)
     offers = []
+    typing = isinstance(screen.focused, Input)  # which takes every character; the framework forgets some of them
     for (id, node), keys in reaching.items():
-        shown = tuple(key for key in keymap.of(id) if textual_key(key) in keys)
+        shown = tuple(key for key in keymap.of(id) if textual_key(key) in keys and not (typing and len(key) == 1))
         if shown:
             offers.append(Offer(BY_ID[id], shown, node))
     nodes = list(dict.fromkeys(offer.node for offer in offers))
@@ -113,6 +115,25 @@ def _does(node: DOMNode, action: Action) -> bool:
 def refusal(app: App, action: Action) -> str:
     """Why the action may not be done in this app; "" if it may. For `check_action` and for who starts a write."""
     return READONLY if action.writes and readonly(app) else ""
+
+
+async def done_at_once(app: App, key: str) -> bool:
+    """Do what the key is bound to where the focus is, now; False if it is not bound.
+
+    The framework first hands a key to the widget with the focus, from where it comes back up to the app: of keys that
+    arrive together (a quick person, a slow line) the second would be on its way before the first has opened what it
+    is meant for.
+    """
+    if any(hasattr(node, "on_key") for node in (app.focused or app.screen).ancestors_with_self):
+        return False  # that one reads keys itself
+    app.app_focus = True
+    return await app._check_bindings(key, priority=True) or await app._check_bindings(key)
+
+
+def allowed(node: DOMNode, action: str) -> bool:
+    """For `check_action` of whatever has bindings of the table: False for what `refusal` speaks of."""
+    found = (BY_ID.get(binding.id or "") for _, binding in node._bindings if binding.action == action)
+    return not any(refusal(node.app, one) for one in found if one is not None)
 
 
 def textual_key(key: str) -> str:

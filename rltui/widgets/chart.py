@@ -1,4 +1,8 @@
-"""A chart of one or more series. It draws when it is seen and repaints only the lines that changed."""
+"""A chart of one or more series. It draws when it is seen and repaints only the cells that changed.
+
+In braille, in ASCII where the look asks for it. A UTF-8 terminal whose font has no braille is not noticed: --ascii
+helps there.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from rltui.charts.draw import Drawing, draw
-from rltui.charts.parts import Axis, Description, Ink, Mark, Options, Series, Style
+from rltui.charts.parts import Axis, Description, Ink, Mark, Options, Run, Series, Style
 from rltui.charts.pyramid import Pyramid
 from rltui.charts.smooth import DEFAULT_WEIGHT, Ema
 from rltui.look import ColorMode, Look
 from rltui.look.colors import blend
 from rltui.text import clean
+from rltui.widgets.bar import changed_cells
 from rltui.widgets.bindings import bindings
 from rltui.widgets.lines import look_of, safe_segments
 
@@ -107,22 +112,27 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         before = self._drawing.lines
         self._draw()
         lines = self._drawing.lines
-        if len(lines) == len(before):
-            changed = [y for y, (new, old) in enumerate(zip(lines, before, strict=True)) if new != old]
-            if changed:
-                self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
-        else:
+        if len(lines) != len(before):
             self.refresh()
+            return
+        regions = []
+        for y, (new, old) in enumerate(zip(lines, before, strict=True)):
+            if new != old and (cells := changed_cells(self._strip(old), self._strip(new))) is not None:
+                regions.append(Region(cells[0], y, cells[1] - cells[0], 1))
+        if regions:
+            self.refresh(*regions)
 
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""
         if self._drawn_for != self._shown_as():
             self._draw()
-        width = self.size.width
         if y >= len(self._drawing.lines):
-            return Strip.blank(width, self.rich_style)
-        look = look_of(self)
-        segments = safe_segments(Segment(text, _rich(look, style)) for text, style in self._drawing.lines[y])
+            return Strip.blank(self.size.width, self.rich_style)
+        return self._strip(self._drawing.lines[y])
+
+    def _strip(self, line: Sequence[Run]) -> Strip:
+        look, width = look_of(self), self.size.width
+        segments = safe_segments(Segment(text, _rich(look, style)) for text, style in line)
         return Strip(Segment.apply_style(segments, self.rich_style)).adjust_cell_length(width, self.rich_style)
 
     def _shown_as(self) -> object:

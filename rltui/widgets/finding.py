@@ -13,7 +13,7 @@ from textual.message import Message
 
 from rltui.model.find import SLICE_LINES, Finder, FindError
 from rltui.widgets.anchored import Anchored
-from rltui.widgets.lines import look_of
+from rltui.widgets.lines import focus_now, look_of
 from rltui.widgets.pane import Pane
 from rltui.widgets.prompt import Prompt
 
@@ -188,10 +188,10 @@ class FindPane(Pane):
     def _done(self, event: Prompt.Submitted) -> None:
         event.stop()
         self._prompt.close()
-        self.view.focus()
+        focus_now(self.view)
 
     @on(Prompt.Cancelled)
     def _over(self, event: Prompt.Cancelled) -> None:
         event.stop()
         self.view.find("")
-        self.view.focus()
+        focus_now(self.view)

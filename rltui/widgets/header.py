@@ -44,9 +44,9 @@ class Header(Bar):
         need = min(_cells(right), LEAST_NAME + len(self._state) + 4) if right else 0
         for level in range(3):
             left = self._screens(look, keymap, level)
-            if _cells(left) + need <= width:
+            if _cells(left) + need < width:  # the last cell stays free
                 break
-        return left + self._run(look, width - _cells(left))
+        return left + self._run(look, width - 1 - _cells(left))
 
     def _screens(self, look: Look, keymap: Keymap, level: int) -> list[Part]:
         """level 0: every name; 1: names of built screens; 2: only the name of this one."""

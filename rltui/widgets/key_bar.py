@@ -107,7 +107,7 @@ class KeyBar(Bar):
         right = self._right(look, width)
         used = sum(cell_len(text) for text, _ in right)
         parts: list[Part] = []
-        for item in packed(self._items, width - 1 - (used + GAP if used else 0)):
+        for item in packed(self._items, width - 1 - (used + GAP if used else 1)):
             gap = " " * GAP if parts else " "
             parts += [(gap, look.style("text")), (item.key, look.style("key"))]
             parts.append((f" {item.label}", look.style("key_label")))

@@ -30,6 +30,11 @@ def look_of(widget: Widget) -> Look:
     return cast("Look", widget.app.look)  # type: ignore[attr-defined]
 
 
+def focus_now(widget: Widget) -> None:
+    """The next key goes to `widget`. The framework's own `focus` waits a turn, in which a quick key goes elsewhere."""
+    widget.screen.set_focus(widget, scroll_visible=False)
+
+
 # Signs that our own texts are made of. In what others wrote they are as unfit for such a terminal.
 _ASCII_SIGNS = str.maketrans("…·•→←↑↓×–—−≥≤─│", "~.*><^vx---><-|")
 

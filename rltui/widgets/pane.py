@@ -82,8 +82,12 @@ class Pane(Vertical):
         self._restyle(look_of(self), False)
 
     def on_resize(self) -> None:
-        """What stands at the right moves with the border."""
-        self._retitle()
+        """What stands at the right moves with the border; a border that stays as it is is not drawn again."""
+        before = (self._border_title, self._border_subtitle)
+        self._titles(look_of(self), self.has_pseudo_class("focus-within"))
+        if before != (self._border_title, self._border_subtitle):
+            self._repaint_border(top=True)
+            self._repaint_border(top=False)
 
     def on_descendant_focus(self) -> None:
         """The border says that keys go here."""
@@ -105,6 +109,9 @@ class Pane(Vertical):
             return
         focused = self.has_pseudo_class("focus-within")
         self._titles(look_of(self), focused)
+        self._repaint_border(top)
+
+    def _repaint_border(self, top: bool) -> None:
         # The framework's own title setter repaints the whole pane.
         self.refresh(Region(-1, -1 if top else self.size.height, self.outer_size.width, 1))
 

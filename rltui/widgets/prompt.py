@@ -15,7 +15,16 @@ from textual.widgets import Input, Static
 
 from rltui.text import clean
 from rltui.text_lines import printable
-from rltui.widgets.lines import look_of
+from rltui.widgets.bindings import bindings
+from rltui.widgets.lines import focus_now, look_of
+
+
+class _Line(Input, inherit_bindings=False):
+    """Enter is the prompt's, so that it can be another key and shows among the keys that work."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        binding for binding in Input.BINDINGS if not (isinstance(binding, Binding) and binding.key == "enter")
+    ]
 
 
 class Prompt(Horizontal):
@@ -30,7 +39,7 @@ class Prompt(Horizontal):
         width: 1fr; height: 1; border: none; padding: 0; background: transparent; background-tint: transparent;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "back", id="prompt.cancel", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("prompt")
 
     class Event(Message):
         """Something happened to the line; `value` is the whole text."""
@@ -64,7 +73,7 @@ class Prompt(Horizontal):
     def compose(self) -> ComposeResult:
         """Label, input, note."""
         yield Static(classes="prompt--label")
-        self._input = Input(placeholder=clean(self._placeholder), compact=True, select_on_focus=False)
+        self._input = _Line(placeholder=clean(self._placeholder), compact=True, select_on_focus=False)
         self._input.cursor_blink = False
         yield self._input
         yield Static(classes="prompt--note")
@@ -93,7 +102,7 @@ class Prompt(Horizontal):
         self.add_class("-open")
         self._dress()
         if self._input is not None:
-            self._input.focus(scroll_visible=False)
+            focus_now(self._input)
 
     def close(self) -> None:
         """Hide the line; whoever opened it takes the focus back."""
@@ -111,6 +120,10 @@ class Prompt(Horizontal):
         key = Style.from_rich_style(look_of(self).style("key"))
         self.query_one(".prompt--label", Static).update(Content.styled(printable(clean(self._label)), key))
 
+    def action_accept(self) -> None:
+        """Enter, or the key that stands for it."""
+        self.post_message(self.Submitted(self, self.value))
+
     def action_cancel(self) -> None:
         """Escape."""
         self.close()
@@ -120,8 +133,3 @@ class Prompt(Horizontal):
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
         self.post_message(self.Changed(self, event.value))
-
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.post_message(self.Submitted(self, event.value))

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from textual import events
+from textual._context import visible_screen_stack
+from textual.keys import key_to_character
+
 from rltui.app import Options, RltuiApp
 from rltui.look import Look, ThemeFiles
 from rltui.terminal.capabilities import ColorMode, Terminal
@@ -30,9 +34,16 @@ def build(folder: Path, *, run_dir: Path | None = None, readonly: bool = False, 
 
 
 def screen_text(app: RltuiApp) -> str:
-    """What stands on the terminal, one line a row."""
+    """What stands on the terminal, one line a row; below a dialog the screen that it covers."""
+    visible_screen_stack.set(app._background_screens)  # as each draw of the app does, in a context of its own
     strips = app.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+def type_at_once(app: RltuiApp, *keys: str) -> None:
+    """Keys by the framework's names, all of them before the app has looked at the first."""
+    for key in keys:
+        app.post_message(events.Key(key, key_to_character(key)))
 
 
 async def until(app: RltuiApp, what: str | Callable[[], Any]) -> str:

@@ -21,13 +21,12 @@ from textual.strip import Strip
 
 from rltui.app import RltuiApp
 from rltui.widgets.key_bar import KeyBar
-from rltui.widgets.lines import Lines
 from rltui.widgets.virtual_list import VirtualList
 
 FOLDER = Path(__file__).parent / "snapshots"
 UPDATE = bool(os.environ.get("UPDATE_SNAPSHOTS"))
-WAIT_S = 10.0  # until a screen looks as it should
-CALM_S = 0.6  # without a change, before an update takes a screen for settled
+WAIT_S = 5.0  # until a screen looks as it should
+CALM_S = 0.4  # without a change, before an update takes a screen for settled
 _SECTION = "== "
 _MORE = "⋮ "
 
@@ -75,7 +74,7 @@ def folded(rows: Iterable[str]) -> list[str]:
 
 
 async def check(app: RltuiApp, name: str, section: str, only: Part = None) -> None:
-    """The screen, or `only` a part of it, comes to look as section `section` of `name`.txt says. AssertionError: a diff of the two.
+    """The screen, or `only` a part of it, comes to look as a section of `name`.txt says. AssertionError: the diff.
 
     A section whose name begins with "styles" is about styles, any other about text.
     """
@@ -125,6 +124,11 @@ def _write(name: str, section: str, rows: list[str]) -> None:
     (FOLDER / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def _order(section: str) -> tuple[bool, list[int], str]:
+    """Text before styles, small screens before large ones."""
+    return section.startswith("styles"), [int(number) for number in re.findall(r"\d+", section)], section
+
+
 def _letter(i: int) -> str:
     return string.ascii_letters[i] if i < 52 else f"{string.ascii_letters[i - 52]}'"
 
@@ -132,31 +136,34 @@ def _letter(i: int) -> str:
 # What holds on every screen
 
 
-def assert_keys_are_whole(app: RltuiApp) -> None:
+def faults(app: RltuiApp) -> str:
+    """What is wrong with the screen in general; "" for nothing."""
+    return _clipped_keys(app) or _hidden_focus(app)
+
+
+def _clipped_keys(app: RltuiApp) -> str:
     """Every key in the bar stands there with its whole label, the help among them."""
     frame = app.frame
     assert frame is not None
     bar = frame.query_one(KeyBar)
-    line = text_of(app)[bar.region.y].strip() if app.screen is frame else None
-    if line is None or not bar.items:
-        return
-    shown = [f"{item.key} {item.label}" for item in bar.items]
-    left = line
-    while left and (item := next((text for text in shown if re.match(re.escape(text) + r"(?:  |$)", left)), None)):
+    if app.screen is not frame or not bar.items:
+        return ""
+    line = left = text_of(app)[bar.region.y].strip()
+    keys = [f"{item.key} {item.label}" for item in bar.items]
+    while item := next((key for key in keys if re.match(re.escape(key) + r"(?:  |$)", left)), None):
         left = left[len(item) :].strip()
-    notice = bar._notice or bar._status
-    assert not left or notice is not None, f"clipped in the key bar: {left!r}\n{line}"
-    assert shown[-1] in line, line
+    if left and (bar._notice or bar._status) is None:
+        return f"clipped in the key bar: {left!r}"
+    return "" if keys[-1] in line else f"no help among the keys: {line}"
 
 
-def assert_focus_is_seen(app: RltuiApp) -> None:
+def _hidden_focus(app: RltuiApp) -> str:
     """What has the focus is on the screen, and the line under its cursor too."""
     widget = app.screen.focused
     if widget is None or (isinstance(widget, VirtualList) and not widget.line_count):  # nothing to point at
-        return
-    region = widget.region
-    assert region and region in app.screen.region.grow((1, 1, 1, 1)), f"{widget} at {region}"
-    if isinstance(widget, VirtualList):
-        assert widget.is_visible_line(widget.cursor), f"{widget}: line {widget.cursor} from {widget.top}"
-    if isinstance(widget, Lines):
-        assert widget.page_size >= 1
+        return ""
+    if not widget.region or widget.region not in app.screen.region.grow((1, 1, 1, 1)):
+        return f"the focus is out of sight: {widget} at {widget.region}"
+    if isinstance(widget, VirtualList) and not widget.is_visible_line(widget.cursor):
+        return f"the cursor of {widget} is out of sight: line {widget.cursor} from {widget.top}"
+    return ""

@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import pytest
+from textual.geometry import Region
+from textual.widgets import Static
 
 from tests.cli.conftest import ROOT, environment
 from tests.tui.app_driver import build, run_in, screen_text, until
@@ -160,3 +162,64 @@ async def test_a_keymap_with_mistakes_is_said_and_the_rest_of_it_works(folder, t
         await until(app, "app.quitt")
         await pilot.press("s")
         await until(app, "by name")
+
+
+async def test_a_widget_that_is_looked_for_before_it_is_laid_out_is_still_told_that_it_shows(folder):
+    app = build(folder, run_dir=run_in(folder, "alpha"))
+    async with app.run_test(size=(120, 30)):
+        await until(app, "Job completed")
+        told: list[str] = []
+
+        class Late(Static):
+            def on_resize(self) -> None:
+                told.append("resize")
+
+            def on_show(self) -> None:
+                told.append("show")
+
+        late = Late("here")
+        late.display = False
+        await app.screen.mount(late)
+        late.display = True
+        app.screen._compositor._full_map_invalidated = True  # as by a repaint of something that is hidden
+        assert app.screen.find_widget(late).region.size
+        await until(app, lambda: set(told) == {"resize", "show"})
+
+
+async def test_a_theme_is_worn_again_when_its_file_is_saved_and_a_bad_one_is_named(folder, tmp_path):
+    app = build(folder)
+    mine = tmp_path / "config" / "rltui" / "themes" / "mine.toml"
+    mine.parent.mkdir(parents=True)
+    text = app.themes.list()["dark"].read_text().replace('name = "dark"', 'name = "mine"')
+    mine.write_text(text)
+    async with app.run_test(size=(120, 24)):
+        await until(app, "No runs under")
+        app.show_theme("mine")
+        before = app.look
+        accent = before.theme.rgb.colors["accent"]
+        mine.write_text(text.replace(f'accent = "{accent}"', 'accent = "#123456"', 1))
+        await until(app, lambda: app.look is not before)
+        assert app.look.theme.rgb.colors["accent"] == "#123456"
+        worn = app.look
+        mine.write_text(text.replace(f'accent = "{accent}"', 'accent = "blue?"', 1))
+        line = next(i for i, row in enumerate(text.splitlines(), 1) if row.startswith("accent ="))
+        await until(app, f"mine.toml:{line}: ")
+        assert "accent" in screen_text(app) and app.look is worn
+
+
+async def test_an_update_sends_the_cells_that_changed_and_no_other(folder):
+    app = build(folder)
+    async with app.run_test(size=(100, 24)) as pilot:
+        await until(app, "No runs under")
+        await pilot.pause()
+        app.screen.mount(middle := Static("x" * 80))
+        await until(app, "x" * 80)
+        await pilot.pause()
+        compositor = app.screen._compositor
+        compositor._dirty_regions.clear()
+        x, y = middle.region.offset
+        compositor._dirty_regions.add(Region(x + 30, y, 3, 1))
+        update = compositor.render_partial_update()
+        assert update is not None
+        sent = update.render_segments(app.console)
+        assert sent.startswith(f"\x1b[{y + 1};{x + 31}H") and sent.count("x") == 3

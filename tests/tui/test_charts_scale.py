@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltui.charts import numbers
-from rltui.charts.scale import clip, fit_scale, log_refusal, ticks
+from rltui.charts.scale import clip, fit_scale, log_refusal, stride_end, ticks
 
 ANY = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -95,3 +95,10 @@ def test_the_clip_leaves_a_hundredth_at_each_end() -> None:
     kept = clip([float(i) for i in range(101)])
     assert kept is not None and (kept.low, kept.high) == (1.0, 99.0)
     assert clip([1.0] * 9) is None
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 5.0), (1.0, 100.0), (2.0, 435.0), (0.0, 1e6)])
+def test_a_growing_range_keeps_its_end_for_many_points_and_is_never_far_ahead(low, high):
+    ends = [stride_end(low, high + step) for step in range(int(high / 8))]
+    assert all(high + step <= end <= high + step + (high + step - low) / 8 for step, end in enumerate(ends))
+    assert len(set(ends)) <= 4

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from textual.widgets import Input
 
 from rltui.screens.monitor.overview import Overview
+from rltui.widgets.log_view import LogView
 from rltui.widgets.transcript import Transcript
 from rltui.widgets.virtual_list import VirtualList
-from tests.tui.app_driver import build, run_in, screen_text, until
+from tests.tui.app_driver import build, run_in, screen_text, type_at_once, until
 
 
 @pytest.fixture
@@ -114,6 +116,21 @@ async def test_episodes_filter_read_and_back(folder):
         await until(app, "144 episodes")
 
 
+async def test_keys_that_arrive_together_go_where_they_are_meant(folder):
+    """As after a pause of the line: the next key is there before the screen has answered the first."""
+    app = build(folder, run_dir=run_in(folder, "alpha", episodes=128))
+    async with app.run_test(size=(120, 30)):
+        await until(app, "step 8/8")
+        await until(app, lambda: app.focused is not None)
+        type_at_once(app, "R", "slash", "i", "t", "e", "r", "a", "t", "i", "o", "n", "equals_sign", "3")
+        await until(app, "32 of 144")
+        type_at_once(
+            app, "escape", "L", "right_square_bracket", "right_square_bracket", "S", "j", "j", "escape", "slash"
+        )
+        await until(app, lambda: isinstance(app.focused, Input) and app.screen.query_one("#tab-rollouts").display)
+        assert len(app.screen_stack) == 2
+
+
 async def test_a_chart_leads_to_the_episodes_of_its_step(folder):
     app = build(folder, run_dir=run_in(folder, "alpha", episodes=128))
     async with app.run_test(size=(120, 40)) as pilot:
@@ -137,6 +154,20 @@ async def test_the_place_in_a_run_is_remembered(folder):
         await pilot.press("4")  # the run that was open last
         await until(app, "8 of 144")
         await until(app, "reward, best first")
+
+
+async def test_a_tab_that_is_asked_for_while_the_run_is_read_wins_over_the_remembered_one(folder):
+    run = run_in(folder, "alpha")
+    app = build(folder, run_dir=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(app, "step 4/4")
+        await pilot.press("R", "q")
+        await until(app, lambda: app._exit)
+    app = build(folder, run_dir=run)
+    async with app.run_test(size=(120, 30)):
+        type_at_once(app, "L")
+        await until(app, "[L Logs]")
+        await until(app, lambda: isinstance(app.focused, LogView))
 
 
 async def test_a_request_is_written_and_shown_as_asked(folder):
@@ -163,6 +194,38 @@ async def test_kill_asks_first(folder):
         await pilot.press("enter", "escape")
         await until(app, lambda: "kill it" not in screen_text(app))
         assert not list((run / "control").glob("*.json"))
+
+
+async def test_leaving_with_a_kill_asks_what_is_lost(folder):
+    run = run_in(folder, "live", kind="running")
+    app = build(folder, run_dir=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(app, "RUNNING")
+        await pilot.press("q", "j", "j", "enter")
+        await until(app, "kill it: ")
+        await pilot.press("escape")
+        await until(app, lambda: "kill it" not in screen_text(app))
+        assert not app._exit
+        await pilot.press("q", "j", "j", "enter", "k")
+        await until(app, lambda: app._exit)
+    assert app.leaving == "kill"
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+async def test_an_episode_is_written_to_a_file_unless_readonly(folder, tmp_path, readonly):
+    app = build(folder, run_dir=run_in(folder, "alpha"), readonly=readonly)
+    async with app.run_test(size=(160, 30)) as pilot:
+        await until(app, "step 4/4")
+        await pilot.press("R")
+        await until(app, "Question")
+        await pilot.press("enter")
+        await until(app, lambda: isinstance(app.focused, Transcript))
+        await until(app, lambda: ("w write" in screen_text(app)) is not readonly)
+        await pilot.press("w")
+        if not readonly:
+            await until(app, "written to")
+    files = list((tmp_path / "state").rglob("alpha*-episode-*"))
+    assert [json.loads(path.read_text())["split"] for path in files] == ([] if readonly else ["eval"])
 
 
 async def test_readonly_asks_nothing_of_a_run(folder):

@@ -61,3 +61,17 @@ def test_a_sparkline_runs_from_least_to_largest_and_leaves_gaps():
 
 def test_ages_are_said_in_their_largest_unit():
     assert [age(s) for s in (-3, 59, 60, 7199, 86_400)] == ["0 s", "59 s", "1 min", "1 h", "1 d"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        (row(state="failed", error="the task app is down", updated=5.0), "the task app is down"),
+        (row(silent=True), "no sign of life"),
+        (row(phase="training", eta_s=120.0), "training, 2 m"),
+        (row(state="succeeded", host="node7", phase="done"), "node7"),
+    ],
+)
+def test_the_last_column_says_what_is_wrong_else_what_it_does_else_where_it_was(shown, said):
+    drawn = text(line(shown, columns(118), LOOK, marked=False, now=65.0))
+    assert said in drawn and drawn.index(said) == text(head(118, LOOK)).index("cause")

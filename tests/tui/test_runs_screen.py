@@ -134,3 +134,16 @@ async def test_hostile_names_and_labels_are_only_text(folder):
     app = build(folder)
     async with app.run_test(size=(120, 30)):
         assert "\x1b" not in await until(app, "red[bold]x")
+
+
+async def test_while_a_filter_is_typed_only_keys_that_are_no_text_are_offered(folder):
+    run_in(folder, "alpha")
+    app = build(folder)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(app, "1 run")
+        await pilot.press("/")
+        await until(app, "enter apply  esc cancel")
+        keys = screen_text(app).splitlines()[-1]
+        assert "/ filter" not in keys and "q quit" not in keys
+        await pilot.press("q", "/", "enter")
+        await until(app, "No run matches q/")

@@ -14,7 +14,8 @@ Lines = tuple[str, list[str]]  # name of the log, its new lines
 
 
 class LogFeed:
-    """`read` belongs to one thread. The ends of all logs come first, by time; then what is added to each."""
+    """`read` belongs to one thread. The ends of all logs come first, by time; then what is added to each, in the order
+    in which it is found: lines of one moment are not sorted again."""
 
     def __init__(self, source: RunSource) -> None:
         self._source = source

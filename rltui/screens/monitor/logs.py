@@ -17,6 +17,7 @@ from rltui.text import clean
 from rltui.text_lines import printable
 from rltui.widgets.bindings import bindings
 from rltui.widgets.finding import FindPane
+from rltui.widgets.lines import focus_now
 from rltui.widgets.log_view import LogView
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Logs(Tab):
         return self.query_one(LogView)
 
     def start(self) -> None:
-        self.view.focus(scroll_visible=False)
+        focus_now(self.view)
 
     def on_mount(self) -> None:
         if self._level > Level.DEBUG:
@@ -102,12 +103,13 @@ class Logs(Tab):
 
     # Actions
 
-    def action_file(self) -> None:
+    async def action_file(self) -> None:
         from rltui.screens.choice import Choice, ChoiceScreen
 
         names = self.view.store.names
-        choices = [Choice("", "all", "merged by time"), *(Choice(name, clean(name, 40)) for name in names)]
-        self.app.push_screen(ChoiceScreen("Which log", choices), self._chosen)
+        choices = [Choice("", "all", "what was there by time, then as it comes")]
+        choices += [Choice(name, clean(name, 40)) for name in names]
+        await self.app.push_screen(ChoiceScreen("Which log", choices), self._chosen)
 
     def _chosen(self, name: str | None) -> None:
         if name is not None:

@@ -21,7 +21,7 @@ from rltui.screens.monitor.tab import OpenTab, Tab
 from rltui.text_lines import wrap
 from rltui.widgets.bindings import bindings
 from rltui.widgets.chart import Chart
-from rltui.widgets.lines import Lines, look_of
+from rltui.widgets.lines import Lines, focus_now, look_of
 from rltui.widgets.pane import Pane
 from rltui.widgets.virtual_list import VirtualList
 
@@ -126,7 +126,7 @@ class Overview(Tab):
             yield Pane(NowLines(), title="Now")
 
     def start(self) -> None:
-        self.query_one("#chart-reward").focus(scroll_visible=False)
+        focus_now(self.query_one("#chart-reward"))
 
     def update(self, model: RunModel, what: frozenset[str]) -> None:
         self._model = model
@@ -143,6 +143,9 @@ class Overview(Tab):
             marks = _marks(model)
             for chart in self._charts.values():
                 chart.set_options(marks=marks)
+        if "status" in what and not model.live:  # the last one, after which no metrics come
+            for chart in self._charts.values():
+                chart.set_options(growing=False)
         if what & {"status", "metrics", "groups"}:
             self.query_one(NowLines).show(now_lines(model.status, model.metrics, model.groups))
 
@@ -155,6 +158,7 @@ class Overview(Tab):
 
     def _draw(self, plan: Plan, model: RunModel) -> None:
         chart = self._charts[plan.id]
+        chart.set_options(growing=model.live)
         for _, wanted in plan.sets:
             found = [(name, word) for name, word in wanted if model.metrics.get(name) is not None]
             if not found:

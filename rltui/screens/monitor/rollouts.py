@@ -17,9 +17,9 @@ from rltui.screens.monitor.episode_line import head
 from rltui.screens.monitor.episodes import SORTS, Episodes
 from rltui.screens.monitor.tab import Tab
 from rltui.screens.monitor.writing import write_text
-from rltui.widgets.bindings import bindings
+from rltui.widgets.bindings import allowed, bindings
 from rltui.widgets.finding import FindPane
-from rltui.widgets.lines import Lines, look_of
+from rltui.widgets.lines import Lines, focus_now, look_of
 from rltui.widgets.pane import Pane
 from rltui.widgets.prompt import Prompt
 from rltui.widgets.transcript import Transcript
@@ -56,9 +56,21 @@ class Scanned(Message):
 
 
 class TranscriptPane(FindPane):
-    """The keys of the transcript that need a file or a neighbour."""
+    """The transcript, and the key that writes it to a file."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("transcript")
+    stem = ""  # of the file's name; "" while there is no episode
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What writes is refused under --readonly."""
+        return allowed(self, action)
+
+    def action_write(self) -> None:
+        model = self.query_one(Transcript).model
+        if model is not None and self.stem:
+            import json
+
+            write_text(self, self.stem, json.dumps(model.episode, ensure_ascii=False, indent=1) + "\n")
 
 
 class Rollouts(Tab):
@@ -79,7 +91,6 @@ class Rollouts(Tab):
         self._follow = False
         self._pause: Timer | None = None
         self._wanted: int | None = None  # the episode under the cursor
-        self._shown: int | None = None  # the one that was read
 
     def compose(self) -> ComposeResult:
         with Horizontal():
@@ -94,7 +105,7 @@ class Rollouts(Tab):
         return self.query_one("#episodes", VirtualList)
 
     def start(self) -> None:
-        self._list.focus(scroll_visible=False)
+        focus_now(self._list)
 
     # What changed
 
@@ -178,8 +189,8 @@ class Rollouts(Tab):
     def _episode_read(self, event: EpisodeRead) -> None:
         if event.n != self._wanted:
             return
-        transcript, pane = self.query_one(Transcript), self.query_one("#transcript-pane", FindPane)
-        self._shown = event.n
+        transcript, pane = self.query_one(Transcript), self.query_one(TranscriptPane)
+        pane.stem = f"{self._opened.name}-episode-{event.n}"
         if event.episode is None:
             transcript.clear()
             pane.set_title(f"Episode {event.n}: its text is gone")
@@ -191,7 +202,7 @@ class Rollouts(Tab):
     @on(VirtualList.Selected, "#episodes")
     def _selected(self) -> None:
         self.to_front(self.query_one("#transcript-pane", FindPane))
-        self.call_after_refresh(self.query_one(Transcript).focus, False)
+        focus_now(self.query_one(Transcript))
 
     # Actions
 
@@ -202,7 +213,7 @@ class Rollouts(Tab):
             self.query_one("#episode-filter", Prompt).value = text
             self._choose(text, "newest")
         self.to_front(self.query_one("#episodes-pane", Pane))
-        self._list.focus(scroll_visible=False)
+        focus_now(self._list)
 
     def action_filter(self) -> None:
         self.query_one("#episode-filter", Prompt).open(self._text)
@@ -214,12 +225,12 @@ class Rollouts(Tab):
     @on(Prompt.Submitted, "#episode-filter")
     def _taken(self, event: Prompt.Submitted) -> None:
         event.prompt.close()
-        self._list.focus(scroll_visible=False)
+        focus_now(self._list)
 
     @on(Prompt.Cancelled, "#episode-filter")
     def _left(self) -> None:
         self._choose("", self._sort)
-        self._list.focus(scroll_visible=False)
+        focus_now(self._list)
 
     def action_sort(self) -> None:
         names = list(SORTS)
@@ -229,7 +240,7 @@ class Rollouts(Tab):
         """From the transcript to the list; from there the filter goes; then out of the monitor."""
         if self.query_one("#transcript-pane").has_pseudo_class("focus-within"):
             self.to_front(self.query_one("#episodes-pane", Pane))
-            self.call_after_refresh(self._list.focus, False)
+            focus_now(self._list)
         elif self._text:
             self._choose("", self._sort)
         else:
@@ -249,14 +260,6 @@ class Rollouts(Tab):
                 self._choose(self._text, "newest")
             self._list.cursor = 0
         self._describe()
-
-    def action_write(self) -> None:
-        model = self.query_one(Transcript).model
-        if model is not None and self._shown is not None:
-            import json
-
-            text = json.dumps(model.episode, ensure_ascii=False, indent=1) + "\n"
-            write_text(self, f"{self._opened.name}-episode-{self._shown}", text)
 
     # Memory
 

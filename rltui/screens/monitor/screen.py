@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.timer import Timer
+from textual.widget import AwaitMount
 
 from rltui.screens.base import AppScreen
 from rltui.screens.messages import RunChanged, RunLost, RunOpened, SteerChanged
@@ -35,8 +36,9 @@ class MonitorScreen(AppScreen):
         self.opened = opened
         self._tab: Tab | None = None
         self._place: dict[str, Any] | None = None  # where in the tab, once it has started
+        self._mounting: dict[str, AwaitMount] = {}  # by tab: until it is there
         self._started = False  # whether the tab that shows has got the focus
-        self._wanted = BUILT[0]  # the tab to show as soon as there is a model
+        self._wanted = ""  # the tab that a person asked for last; it shows as soon as there is a model
         self._tick: Timer | None = None
         self._steer_first = False
         self._was_live = False
@@ -72,13 +74,13 @@ class MonitorScreen(AppScreen):
         if self._tab is None:
             place = self.app.memory.of(self.opened.key)  # type: ignore[attr-defined]
             remembered = place.get("tab")
-            await self.show_tab(remembered if remembered in BUILT else self._wanted)
+            await self.show_tab(self._wanted or (remembered if remembered in BUILT else BUILT[0]))
         if self._why or "error" in event.change:
             self._why = ""
             self.refresh_bindings()
         if self._steer_first:
             self._steer_first = False
-            self.action_steer()
+            await self.action_steer()
         for tab in self.query(Tab):
             tab.pending |= event.change.what
         self._bring_up_to_date()
@@ -145,7 +147,7 @@ class MonitorScreen(AppScreen):
     def steer_soon(self) -> None:
         """Ask for a verb as soon as the run has been read."""
         if self._tab is not None:
-            self.action_steer()
+            self.call_later(self.action_steer)
         else:
             self._steer_first = True
 
@@ -166,8 +168,10 @@ class MonitorScreen(AppScreen):
         tab.display, self._started = True, False
         self.query_one(TabBar).show(name)
         if new:
-            await self.query_one("#tabs").mount(tab)
+            self._mounting[name] = self.query_one("#tabs").mount(tab)
             self.set_timer(LATER_S, self._make_next)
+        # A key that comes now waits with us: it is for the tab that was asked for before it.
+        await self._mounting[name]
         if tab is self._tab:  # no other one was wanted meanwhile
             self._start_tab()
         return tab
@@ -186,7 +190,7 @@ class MonitorScreen(AppScreen):
         if name is not None and self.is_attached:
             tab = self._make(name)
             tab.display = False
-            self.query_one("#tabs").mount(tab)
+            self._mounting[name] = self.query_one("#tabs").mount(tab)
             self.set_timer(LATER_S, self._make_next)
 
     def _remembered(self) -> dict[str, Any]:
@@ -213,17 +217,12 @@ class MonitorScreen(AppScreen):
             panes = tab.panes
             at = next((i for i, pane in enumerate(panes) if pane.has_class("-front")), 0)
             tab.to_front(panes[(at + by) % len(panes)])
-            self.call_after_refresh(self._focus_front, tab)
+            self.focus_in(next(pane for pane in panes if pane.has_class("-front")))
         else:
             super()._turn(by)
 
-    def _focus_front(self, tab: Tab) -> None:
-        front = next((pane for pane in tab.panes if pane.has_class("-front")), None)
-        if front is not None:
-            self.focus_in(front)
-
     async def _tab_by(self, by: int) -> None:
-        at = BUILT.index(self._wanted)
+        at = BUILT.index(self._wanted or BUILT[0])
         await self.show_tab(BUILT[(at + by) % len(BUILT)])
 
     async def action_overview(self) -> None:
@@ -271,7 +270,7 @@ class MonitorScreen(AppScreen):
     def action_retry(self) -> None:
         self.opened.look_now()
 
-    def action_steer(self) -> None:
+    async def action_steer(self) -> None:
         from rltui.screens.steer import steer_screen
 
         steering, model = self.opened.steering, self.model
@@ -279,7 +278,7 @@ class MonitorScreen(AppScreen):
             self.say("the run has not been read yet", "watch")
             return
         readonly = self.app.options.readonly  # type: ignore[attr-defined]
-        self.app.push_screen(steer_screen(self.opened.name, model.status, steering, readonly), self._steer)
+        await self.app.push_screen(steer_screen(self.opened.name, model.status, steering, readonly), self._steer)
 
     def _steer(self, verb: str | None) -> None:
         from rltui.screens.steer import kill_screen

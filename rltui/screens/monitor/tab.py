@@ -8,6 +8,7 @@ from textual import events
 from textual.containers import Vertical
 from textual.message import Message
 
+from rltui.widgets.bindings import allowed
 from rltui.widgets.pane import Pane
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class Tab(Vertical):
 
     def on_mount(self) -> None:
         self.call_later(self.post_message, self.Ready())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What writes is refused under --readonly."""
+        return allowed(self, action)
 
     def update(self, model: RunModel, what: frozenset[str]) -> None:
         """Show what changed; called only while the tab shows. `what`: names as in model.run.Change."""
