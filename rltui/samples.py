@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_HOME = Path(__file__).resolve().parent
-_FOLDERS = (_HOME / "_data" / "sample_configs", _HOME.parent / "sample_configs")  # of a wheel, of a checkout
+from rltui.data import data_dir
 
 
 def samples() -> dict[str, Path]:
     """Every sample config by its name without `.toml`, sorted. Empty: the installation lost them."""
-    for folder in _FOLDERS:
-        if found := sorted(folder.glob("*.toml")):
-            return {path.stem: path for path in found}
-    return {}
+    return {path.stem: path for path in sorted(data_dir("sample_configs").glob("*.toml"))}
 
 
 def title(path: Path) -> str:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HEAVY = {"torch", "transformers", "peft", "vllm", "bitsandbytes", "accelerate", "trl"}
 FACE = {"textual", "rltui"}
 WITHOUT_TORCH = ["config", "rundir", "taskapp", "judge", "rewards", "rollout"]
+WITHOUT_TEXTUAL = ["model", "charts", "actions", "look", "terminal", "cli", "sources", "launch"]
 OPEN_TO_RLTUI = ["config", "rundir", "taskapp", "judge", "rewards"]
 
 
@@ -73,20 +74,28 @@ def test_these_parts_of_trainer_never_import_torch(part):
     assert not breaches(sources(f"trainer/{part}"), lambda name: name.split(".")[0] in HEAVY)
 
 
-def test_the_headless_half_of_rltui_never_imports_textual():
-    files = [path for part in ("cli", "sources", "launch") for path in sources(f"rltui/{part}")]
-    assert not breaches(files, lambda name: name.split(".")[0] == "textual")
+@pytest.mark.parametrize("part", WITHOUT_TEXTUAL)
+def test_these_parts_of_rltui_never_import_textual(part):
+    """cli/app.py opens the interface: it imports rltui.app inside a function."""
+    assert not breaches(sources(f"rltui/{part}"), lambda name: name.split(".")[0] == "textual")
 
 
-def test_nothing_of_these_parts_loads_torch_when_imported():
+@pytest.mark.parametrize(
+    ("folders", "watched"),
+    [
+        ([*(f"trainer/{part}" for part in WITHOUT_TORCH), *(f"rltui/{part}" for part in WITHOUT_TEXTUAL)], None),
+        (["rltui"], HEAVY),
+    ],
+)
+def test_nothing_of_these_parts_loads_torch_or_the_interface_when_imported(folders, watched):
     """What the files say is one thing; what their imports pull in is another: import them all and look."""
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for folder in [*(f"trainer/{part}" for part in WITHOUT_TORCH), "rltui"]
+        for folder in folders
         for path in sources(folder)
         if path.stem != "__main__"
     ]
-    assert _loaded_after(f"import importlib; [importlib.import_module(m) for m in {modules!r}]") == []
+    assert _loaded_after(f"import importlib; [importlib.import_module(m) for m in {modules!r}]", watched) == []
 
 
 def test_help_loads_nothing_heavy():

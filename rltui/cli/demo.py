@@ -9,6 +9,7 @@ from pathlib import Path
 from rltui.cli.output import OK, CliError, Json, add_data_options, emit, program, say, words
 from rltui.cli.show import run_name, weights
 from rltui.cli.start import add_start_options, follow, launch, prepare, tell_warnings
+from rltui.cli.watch import on_a_terminal, watch
 from rltui.samples import samples
 from rltui.sources.base import RunSource
 from rltui.text import clean
@@ -18,7 +19,7 @@ ANSWERS = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--headless", action="store_true", help="lines of text, on any terminal")
+    parser.add_argument("--headless", action="store_true", help="lines of text instead of the interface")
     add_start_options(parser)
     add_data_options(parser)
 
@@ -31,8 +32,11 @@ def run(args: argparse.Namespace) -> int:
     source, started = launch(plan)
     say(f"{plan.loaded.config.policy.model_name} learns {plan.loaded.config.services.task_url}", stream)
     say(f"run {plan.job.run_dir}", stream)
-    status, code = follow(plan, source, started, args)
-    if code == OK:
+    if on_a_terminal() and not (args.headless or args.quiet or args.json or args.out):
+        status, code = watch(plan, source, started, args)
+    else:
+        status, code = follow(plan, source, started, args)
+    if code == OK and status.get("state") == "succeeded":
         for line in _answers(source, status):
             say(line, stream)
         name = run_name(plan.job.run_dir)

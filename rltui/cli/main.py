@@ -22,13 +22,18 @@ VERBS = {
     "runs": ("rltui.cli.runs", "list the runs of a folder"),
     "show": ("rltui.cli.show", "one run: state, numbers, last events, what to do next"),
     "steer": ("rltui.cli.steer", "pause, resume, change and save a run while it is going, and wait for its answer"),
+    "attach": ("rltui.cli.attach", "open the interface on one run"),
     "stop": ("rltui.cli.stop", "ask a run to stop, and wait until it has"),
     "validate": ("rltui.cli.validate", "check a config: every error at once, each with its fix"),
     "explain": ("rltui.cli.explain", "what a config key does, what it may be, and what it is when it is not given"),
     "config": ("rltui.cli.config", "show, change, compare, make and migrate configs"),
     "taskapp": ("rltui.cli.taskapp", "list the task apps that need no code, or serve one"),
     "scan": ("rltui.cli.scan", "find the task apps that listen on this host"),
+    "keys": ("rltui.cli.keys", "every key of the interface, with your own keymap applied"),
+    "help": ("rltui.cli.help_topics", "this list, or a topic: the same text as ? in the interface"),
+    "completion": ("rltui.cli.completion", "print a shell's completion script"),
 }
+APP = ("rltui.cli.app", "open the interface; with a verb, work without it")
 
 NO_OPTION = "\0"  # before a word that stood behind `--`; the system lets no argument hold it
 
@@ -52,13 +57,17 @@ def _dispatch(arguments: list[str]) -> int:
 
         say(f"rltui {version('rltui')}", sys.stdout)
         return OK
+    if not arguments and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        arguments = ["--help"]
+    if not arguments or _is_option(arguments[0]):
+        return _verb("rltui", *APP, arguments)
     return _call("rltui", VERBS, arguments, "Train language models by reinforcement learning from your terminal.")
 
 
 def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str], about: str) -> int:
     """Run the verb that `arguments` begin with. A module that has VERBS is a group of further ones."""
     verb, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
-    if verb in ("-h", "--help", "help"):
+    if verb in ("-h", "--help") or (verb == "help" and not (rest and "help" in verbs)):
         say(_overview(program, verbs, about), sys.stdout)
         return OK
     if verb not in verbs:
@@ -70,13 +79,22 @@ def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str],
     module = importlib.import_module(module_name)
     if hasattr(module, "VERBS"):
         return _call(f"{program} {verb}", module.VERBS, rest, module.ABOUT)
-    parser = argparse.ArgumentParser(prog=f"{program} {verb}", description=f"{summary}.", allow_abbrev=False)
+    return _verb(f"{program} {verb}", module_name, summary, rest)
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word not in ("-h", "--help")
+
+
+def _verb(program: str, module_name: str, summary: str, arguments: list[str]) -> int:
+    module = importlib.import_module(module_name)
+    parser = argparse.ArgumentParser(prog=program, description=f"{summary}.", allow_abbrev=False)
     module.configure(parser)
     try:
-        args = _parsed(parser, rest)
+        args = _parsed(parser, arguments)
     except SystemExit as stop:  # argparse has printed its message
         return int(stop.code or OK)
-    return _run(module, args, f"{program} {verb}")
+    return _run(module, args, program)
 
 
 def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
@@ -118,8 +136,9 @@ def _overview(program: str, verbs: dict[str, tuple[str, str]], about: str) -> st
     pad = max(map(len, verbs)) + 2
     listed = "\n".join(f"  {name:{pad}}{summary}" for name, (_, summary) in verbs.items())
     first = " First steps: `rltui demo`." if verbs is VERBS else ""
+    alone = f"       {program} [options]   opens the interface\n" if verbs is VERBS else ""
     return (
-        f"usage: {program} VERB [options]\n\n{about}\n\nverbs:\n{listed}\n\n"
+        f"usage: {program} VERB [options]\n{alone}\n{about}\n\nverbs:\n{listed}\n\n"
         f"`{program} VERB --help` explains one.{first}\n"
         "exit status: 0 ok, 1 findings, 2 config or usage, 3 run failed or cancelled, 130 interrupted"
     )

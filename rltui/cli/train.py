@@ -28,6 +28,7 @@ from rltui.cli.start import (
     prepare,
     tell_warnings,
 )
+from rltui.cli.watch import on_a_terminal, watch
 from rltui.launch.base import Started
 from rltui.sources.base import TERMINAL
 from rltui.sources.local import LocalRunSource
@@ -53,11 +54,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--poll", action=argparse.BooleanOptionalAction, default=True, help="follow the run until it ends"
     )
+    parser.add_argument("--tui", action="store_true", help="follow it in the interface")
     add_start_options(parser)
     add_data_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.tui and not on_a_terminal():
+        raise CliError("--tui needs a terminal; without it the run is followed by lines of text")
     plan = _plan(args)
     tell_warnings(plan)
     if args.dry_run:
@@ -70,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         say(f"attempt {plan.attempt} goes on from step {plan.from_step}", stream)
     if args.detach or not args.poll:
         return _detach(plan, source, started, args)
-    status, code = follow(plan, source, started, args)
+    status, code = (watch if args.tui else follow)(plan, source, started, args)
     if not args.quiet:
         for line in [*weights(source), "next", *(f"  {item}" for item in next_commands(plan.job.run_dir, status))]:
             say(line, stream)

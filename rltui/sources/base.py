@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 Json = dict[str, Any]
 
 TERMINAL = frozenset({"succeeded", "failed", "cancelled"})
+LOG_BYTES = 64 << 10  # of one read of a log
 
 
 @dataclass(frozen=True)
@@ -18,32 +20,68 @@ class Slice:
     rows: list[Json]
     cursor: Any
     more: bool = False
+    # Of rows handed out before, those with a step above this no longer count: drop them before taking `rows`.
+    # -1: the stream begins anew. None: all of them stand.
+    rewind: int | None = None
+
+
+@dataclass(frozen=True)
+class LogSlice:
+    """Some lines of a log, oldest first."""
+
+    lines: list[str]  # as they were written: escape sequences and carriage returns are still in them
+    cursor: Any  # reading forward goes on here
+    more: bool = False  # there are further lines already, in the direction that was read
+    back: Any = None  # what lies before `lines` ends here; None: nothing does
+    unfinished: str = ""  # what stands after the last line without an end of its own; it comes again with its end
 
 
 class Unreadable(Exception):
-    """A run's status is there but says nothing; the text is the reason."""
+    """Something of a run is there but cannot be read; the text is the reason."""
 
 
 class RunSource(ABC):
     """Reads are bounded and take a cursor (None: from the start); a run that is not there yet reads as empty.
 
-    What an attempt did after the step that a later one resumed from is left out.
+    What an attempt did after the step that a later one resumed from is left out, and `Slice.rewind` takes back
+    what was handed out before the resume was known. Every read may raise Unreadable; the next one tries again.
     """
 
     place: str  # where the run lives, to be shown
     verbs: frozenset[str]  # steering requests it takes
 
     @abstractmethod
-    def status(self) -> Json | None:
-        """status.json as it is to be shown: a dead run is `failed` with `process_lost`, one without a sign of
-        life for long has `silent`. None: there is none yet. Unreadable."""
+    def age(self) -> float:
+        """Seconds since `status` got an answer last, by the reader's own clock."""
 
     @abstractmethod
-    def events(self, cursor: Any = None, limit: int = 1000) -> Slice: ...
+    def status(self) -> Json | None:
+        """status.json as it is to be shown: a dead run is `failed` with `process_lost`, one without a sign of
+        life for long has `silent`. None: there is none yet."""
+
+    @abstractmethod
+    def events(self, cursor: Any = None, limit: int = 1000) -> Slice:
+        """Events by seq; a cursor of -k starts k before the end. A resume takes none of them back: they are history."""
 
     @abstractmethod
     def metrics(self, cursor: Any = None) -> Slice:
         """Lines of metrics in the order of writing: {attempt, step, iteration, time, NAME: number}."""
+
+    @abstractmethod
+    def groups(self, cursor: Any = None) -> Slice:
+        """Closed groups in the order of writing: {step, iteration, group, seed, members, rewards, mean, std, …}."""
+
+    @abstractmethod
+    def episode_count(self) -> int:
+        """Episodes recorded so far, those included that no longer count: each has a number n below this."""
+
+    @abstractmethod
+    def index(self, n0: int, n1: int, fields: Sequence[str] | None = None) -> list[Json]:
+        """Index rows n0 <= n < n1 that count and can be read, by n. `fields`: nothing but n and these, faster."""
+
+    @abstractmethod
+    def dropped(self, cursor: Any = None) -> Slice:
+        """Rows that no longer count, as [n0, n1) pairs, newest first. Reading on costs nothing until a resume."""
 
     @abstractmethod
     def episodes(self, split: str, iteration: int) -> list[Json]:
@@ -54,8 +92,20 @@ class RunSource(ABC):
         """Everything recorded about row n; None where its text is gone."""
 
     @abstractmethod
+    def updates(self, n: int) -> Json:
+        """What became known of row n later: {adv, excl, detail, branches: {number: {w, s, clip, …}}}."""
+
+    @abstractmethod
     def checkpoints(self) -> list[Json]:
         """Stable ones, oldest first: {step, iteration, path, resumable, is_best, reward}."""
+
+    @abstractmethod
+    def logs(self) -> list[Json]:
+        """Logs by name: {name, bytes, files}; rotated pieces belong to the log whose name they carry."""
+
+    @abstractmethod
+    def log(self, name: str, cursor: Any = None, limit_bytes: int = LOG_BYTES, *, tail: bool = False) -> LogSlice:
+        """Lines of a log after the cursor; `tail`: those before it (None: the last ones), so `back` pages back."""
 
     @abstractmethod
     def request(self, action: str, args: Json | None = None) -> str:
@@ -63,7 +113,7 @@ class RunSource(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """End the run's processes from here, where that is possible."""
+        """End the run's processes from here, where that is possible. May take 10 s."""
 
     @abstractmethod
     def answer(self, control_id: str) -> Json | None:

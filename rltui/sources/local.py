@@ -2,41 +2,71 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rltui.processes import kill_leader
-from rltui.sources.base import TERMINAL, Json, RunSource, Slice, Unreadable
+from rltui.sources.base import LOG_BYTES, TERMINAL, Json, LogSlice, RunSource, Slice, Unreadable
 from rltui.sources.early import early_end
-from trainer.rundir import control
+from trainer.rundir import control, logread
+from trainer.rundir.lines import Cursor
 from trainer.rundir.process import ProcessId
 from trainer.rundir.reader import RunReader
 
+INDEX_ROWS = 4_000  # decoded at a time: 2 MB
+
+
+class _At(NamedTuple):
+    """How far a stream was read, and how many resumes were known then."""
+
+    file: Cursor
+    resumes: int
+
+
+class _Scanned(NamedTuple):
+    """The search for rows that no longer count: with so many resumes known, all from row `below` on are done."""
+
+    resumes: int
+    below: int
+
 
 class LocalRunSource(RunSource):
-    verbs = frozenset({"stop", "kill"})
+    verbs = frozenset({"pause", "resume", "stop", "kill", "checkpoint", "evaluate", "set"})
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.place = str(folder)
         self._folder = folder
-        self._reader = RunReader(folder)
+        self._reader = RunReader(folder, clock=clock)
+        self._clock = clock
+        self._answered = clock()  # when the status could be read last
         self._answers: dict[str, Json] = {}
-        self._answers_seq = 0
+        self._answers_cursor: Cursor | None = None
         self._killed: ProcessId | None = None  # a coordinator that we know to be gone
+        self._seen = False  # its status was there once
+
+    def age(self) -> float:
+        return self._clock() - self._answered
 
     def status(self) -> Json | None:
-        try:
+        with self._reading("status.json"):
             status = self._reader.status()
-            if status is None and (self._folder / "status.json").exists():
+            if status is None and self._reader.paths.status.exists():
                 status = self._reader.status()  # it may have come between the two looks
                 if status is None:
                     raise Unreadable("status.json is damaged: it is not a JSON object")
-        except OSError as error:
-            raise Unreadable(f"status.json cannot be read: {error.strerror or error}") from error
+            if status is not None and not isinstance(status.get("state"), str):
+                raise Unreadable("status.json is damaged: its state is not a word")
+        self._answered = self._clock()
         if status is None:
+            if self._seen:
+                raise Unreadable(f"{self._folder} has no status.json any more: was the run moved or deleted?")
             return early_end(self._reader.paths)
+        self._seen = True
         if status.get("state") in TERMINAL:
             return status
         liveness = self._reader.liveness(status)
@@ -45,29 +75,83 @@ class LocalRunSource(RunSource):
         return {**status, "silent": True} if liveness == "silent" else status
 
     def events(self, cursor: Any = None, limit: int = 1000) -> Slice:
-        rows = self._reader.events(cursor or 0, limit)
+        with self._reading("events.jsonl"):
+            if cursor is not None and cursor < 0:
+                cursor = max(0, self._reader.last_seq() + cursor)
+            rows = self._reader.events(cursor or 0, limit)
         return Slice(rows, rows[-1]["seq"] if rows else cursor, more=len(rows) == limit)
 
     def metrics(self, cursor: Any = None) -> Slice:
-        part = self._reader.metrics_after(cursor)
-        self._reader.resumes()
-        return Slice([row for row in part.rows if self._reader.counts(row)], part.cursor, part.more)
+        return self._stream("metrics.jsonl", cursor)
+
+    def groups(self, cursor: Any = None) -> Slice:
+        return self._stream("rollouts/groups.jsonl", cursor)
+
+    def _stream(self, name: str, cursor: _At | None) -> Slice:
+        with self._reading(name):
+            part = self._reader.lines_after(name, cursor and cursor.file)
+            resumes = self._reader.resumes()  # after the lines: a resume is written before what follows it
+        rewind = None
+        if cursor is not None and len(resumes) > cursor.resumes:
+            rewind = min(resume.from_step for resume in resumes[cursor.resumes :])
+        if part.restarted:
+            rewind = -1
+        rows = [row for row in part.rows if self._reader.counts(row)]
+        return Slice(rows, _At(part.cursor, len(resumes)), part.more, rewind)
+
+    def episode_count(self) -> int:
+        with self._reading("rollouts/index.jsonl"):
+            return self._reader.episode_count()
+
+    def index(self, n0: int, n1: int, fields: Sequence[str] | None = None) -> list[Json]:
+        with self._reading("rollouts/index.jsonl"):
+            self._reader.resumes()
+            rows = self._reader.index(n0, n1) if fields is None else self._reader.index_fields(fields, n0, n1)
+        return [row for row in rows if type(row.get("n")) is int and n0 <= row["n"] < n1 and self._reader.counts(row)]
+
+    def dropped(self, cursor: Any = None) -> Slice:
+        with self._reading("rollouts/index.jsonl"):
+            resumes = len(self._reader.resumes())
+            at = cursor or _Scanned(0, 0)
+            if resumes > at.resumes:
+                at = _Scanned(resumes, self._reader.episode_count())
+            first = max(0, at.below - INDEX_ROWS)
+            rows = self._reader.index_fields(("n",), first, at.below) if at.below else []
+        ranges: list[list[int]] = []
+        for row in rows:
+            n = row.get("n")
+            if type(n) is not int or not first <= n < at.below or self._reader.counts(row):
+                continue
+            if ranges and ranges[-1][1] == n:
+                ranges[-1][1] = n + 1
+            else:
+                ranges.append([n, n + 1])
+        return Slice(ranges[::-1], _Scanned(resumes, first), more=first > 0)  # type: ignore[arg-type]
 
     def episodes(self, split: str, iteration: int) -> list[Json]:
-        self._reader.resumes()
-        return [
-            row
-            for row in self._reader.index()
-            if row.get("split") == split and row.get("iteration") == iteration and self._reader.counts(row)
-        ]
+        found: list[Json] = []
+        for n0 in range(0, self.episode_count(), INDEX_ROWS):
+            part = self.index(n0, n0 + INDEX_ROWS, ("split", "iteration"))
+            wanted = [row["n"] for row in part if row.get("split") == split and row.get("iteration") == iteration]
+            if wanted:
+                keep = set(wanted)
+                found += [row for row in self.index(wanted[0], wanted[-1] + 1) if row["n"] in keep]
+        return found
 
     def episode(self, n: int) -> Json | None:
-        try:
-            return self._reader.episode(n)
-        except LookupError:
-            return None
+        with self._reading(f"the text of episode {n}"):
+            try:
+                return self._reader.episode(n)
+            except LookupError:
+                return None
+
+    def updates(self, n: int) -> Json:
+        with self._reading("rollouts/updates.jsonl"):
+            return self._reader.merged_updates(n)
 
     def checkpoints(self) -> list[Json]:
+        with self._reading("checkpoints"):
+            found = self._reader.checkpoints()
         return [
             {
                 "step": checkpoint.step,
@@ -79,17 +163,41 @@ class LocalRunSource(RunSource):
                 "resumable": checkpoint.resumable,
                 "created_at": checkpoint.created_at,
             }
-            for checkpoint in self._reader.checkpoints()
+            for checkpoint in found
         ]
+
+    def logs(self) -> list[Json]:
+        with self._reading("logs"):
+            found = logread.list_logs(self._reader.paths)
+        return [
+            {"name": name, "bytes": sum(piece.size for piece in pieces), "files": len(pieces)}
+            for name, pieces in found.items()
+        ]
+
+    def log(self, name: str, cursor: Any = None, limit_bytes: int = LOG_BYTES, *, tail: bool = False) -> LogSlice:
+        read = logread.read_back if tail else logread.read_forward
+        with self._reading(f"logs/{name}"):
+            found = read(self._reader.paths, name, cursor, limit_bytes)
+        return LogSlice(
+            [line.decode("utf-8", "replace") for line in found.lines],
+            found.end,
+            more=found.before if tail else found.after,
+            back=found.start if found.before else None,
+            unfinished=found.unfinished.decode("utf-8", "replace"),
+        )
 
     def request(self, action: str, args: Json | None = None) -> str:
         return control.ask(self._folder, action, args, client="rltui")
 
     def answer(self, control_id: str) -> Json | None:
-        for event in self._reader.events(self._answers_seq):
-            self._answers_seq = event["seq"]
-            if str(event.get("type")).startswith("rl.control."):
-                self._answers[str((event.get("data") or {}).get("control_id"))] = event
+        more = True
+        while more:
+            with self._reading("events.jsonl"):
+                part = self._reader.lines_after("events.jsonl", self._answers_cursor, containing=b"rl.control.")
+            self._answers_cursor, more = part.cursor, part.more
+            for event in part.rows:
+                if str(event.get("type")).startswith("rl.control.") and isinstance(event.get("data"), dict):
+                    self._answers[str(event["data"].get("control_id"))] = event
         return self._answers.get(control_id)
 
     def kill(self) -> None:
@@ -102,12 +210,22 @@ class LocalRunSource(RunSource):
         if not leader.alive():
             self._killed = leader
 
+    @contextmanager
+    def _reading(self, what: str) -> Iterator[None]:
+        """Every read goes through here: one that fails says what could not be read."""
+        try:
+            yield
+        except OSError as error:
+            raise Unreadable(f"{what} cannot be read: {error.strerror or error}") from error
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # JSON, but of the wrong shape
+            raise Unreadable(f"{what} is damaged: {type(error).__name__}: {error}") from error
+
     def _lost(self, status: Json) -> Json:
         error = {
             "code": "process_lost",
             "message": f"the run's coordinator (pid {status.get('pid')}) ended without a word",
             "hint": f"{self._folder}/logs has its last words; what it recorded and its checkpoints stay. "
-            f"Start it again: rltui train {self._folder}/config.toml",
+            f"Go on from its last checkpoint: rltui train --resume {self._folder}",
         }
         return {
             **status,

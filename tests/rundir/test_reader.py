@@ -111,6 +111,47 @@ def test_slices_go_on_where_they_ended_and_a_line_may_be_longer(
     assert seen == lengths
 
 
+def test_what_never_ends_is_passed_over_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 1_000)
+    (tmp_path / "f.jsonl").write_bytes(b'{"a":1}\n' + b"x" * 5_000 + b'\n{"a":2}\n')
+    paths, cursor, seen, damaged = RunPaths(tmp_path), None, [], 0
+    while True:
+        part = read_lines(paths, "f.jsonl", cursor, max_bytes=100)
+        seen += [row["a"] for row in part.rows]
+        damaged += len(part.damaged)
+        cursor = part.cursor
+        if not part.more:
+            break
+    assert seen == [1, 2] and 3 <= damaged <= 8
+
+
+def test_lines_with_a_word_alone_are_read(tmp_path: Path) -> None:
+    (tmp_path / "f.jsonl").write_bytes(b'{"a":"one"}\nbroken\n{"a":"two"}\n{"a":"tw')
+    part = read_lines(RunPaths(tmp_path), "f.jsonl", containing=b"two")
+    assert part.rows == [{"a": "two"}] and part.damaged == [] and part.cursor.offset == 31
+    part = read_lines(RunPaths(tmp_path), "f.jsonl", containing=b"none")
+    assert part.rows == [] and part.cursor.offset == 31
+
+
+def test_some_fields_of_rows_also_of_those_that_gave_way(root: Path, writer_at: Make) -> None:
+    with writer_at() as writer:
+        writer.episode(episode(0))
+        writer.episode(episode(1, cid="job-" + "x" * 600))
+    reader = RunReader(root)
+    assert [set(row) for row in reader.index_fields(("R",), 0, 1)] == [{"n", "attempt", "step", "R"}]
+    rows = reader.index_fields(("cid", "stop"), 0, 2)
+    assert [row["cid"] for row in rows] == [row["cid"] for row in reader.index()] and rows[1]["stop"] == "completed"
+
+
+def test_updates_of_numbers_that_cannot_be_cost_nothing(root: Path, writer_at: Make) -> None:
+    with writer_at() as writer:
+        n = writer.episode(episode())
+        for number in (n, 1 << 40, -1):
+            writer.update(number, step=1, iteration=1, kind="group", adv=1.0)
+    reader = RunReader(root)
+    assert len(reader.updates(n)) == 1 and reader.updates(1 << 40) == reader.updates(-1) == []
+
+
 @pytest.mark.parametrize("count", [0, 1, 3_000])
 def test_events_since_any_seq_equal_a_plain_scan(root: Path, writer_at: Make, count: int) -> None:
     with writer_at() as writer:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from trainer.rundir import RunReader, RunWriter
+from trainer.rundir import RunReader, RunWriter, ask
 from trainer.rundir.synth import main, write_run
 from trainer.rundir.synth_data import KINDS, SynthConfig
 
@@ -77,3 +80,37 @@ def test_command_line(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = RunReader(root).index(-0, 1)[0]
     assert row["turns"] == 3
     assert main([str(root)]) == 2 and "not empty" in capsys.readouterr().err
+
+
+def test_the_monitor_has_something_to_show(root: Path) -> None:
+    reader = RunReader(write_run(root, SynthConfig(episodes=N, kind="running")))
+    names = {name for line in reader.metrics() for name in line}
+    wanted = "gspo/loss gspo/clip_noise_floor entropy reward/mean eval/reward_mean length/max time/weight_sync"
+    assert names >= {*wanted.split(), "throughput/gen_tokens_per_sec", "system/gpu_util", "optim/grad_norm"}
+    status = reader.status() or {}
+    assert status["pipeline"]["need"] == 32 and len(status["pipeline"]["gpus"]) == 2 and status["lag"]["limit"]
+    logs = {path.name: path.read_bytes() for path in (root / "logs").iterdir()}
+    assert b"\r" in logs["learner-0.log"] and b"\x1b[2A" in logs["inference-0.log"]
+    assert b"WARNING" not in logs["gateway.log"] and logs["coordinator.log"].count(b"\n") == 21
+
+
+def test_a_live_run_grows_until_it_is_asked_to_stop(root: Path) -> None:
+    words = [str(root), "--episodes", "64", "--live", "500"]
+    playing = subprocess.Popen([sys.executable, "-m", "trainer.rundir.synth", *words], stdout=subprocess.DEVNULL)
+    try:
+        reader, deadline = RunReader(root), time.monotonic() + 60
+        while reader.episode_count() < 150 and time.monotonic() < deadline:
+            assert playing.poll() is None
+            time.sleep(0.05)
+        assert reader.liveness() == "alive"
+        refused, control_id = ask(root, "pause", client="test"), ask(root, "stop", client="test")
+        assert playing.wait(60) == 0
+    finally:
+        playing.kill()
+    answers = [(event["type"], event["data"]["control_id"]) for event in reader.events() if "control" in event["type"]]
+    assert answers[0] == ("rl.control.refused", refused)
+    assert answers[1:] == [("rl.control.accepted", control_id), ("rl.control.done", control_id)]
+    status = reader.status() or {}
+    assert (status["state"], status["end_reason"]) == ("cancelled", "stopped") and reader.damaged == []
+    steps = [line["step"] for line in reader.metrics() if "gspo/loss" in line]
+    assert steps == list(range(1, len(steps) + 1))

@@ -13,6 +13,7 @@ from trainer.rundir.jsonl import Json, decode_object
 from trainer.rundir.layout import RunPaths, read_range
 
 SLICE_BYTES = 8 << 20  # read at a time, unless a single line is longer
+MAX_LINE_BYTES = 64 << 20  # what goes on without an end for longer is no line, and is passed over in pieces
 
 
 class Cursor(NamedTuple):
@@ -41,8 +42,17 @@ class Slice(msgspec.Struct):
     more: bool = False  # there are further whole lines already
 
 
-def read_lines(paths: RunPaths, name: str, cursor: Cursor | None = None, limit: int | None = None) -> Slice:
-    """Whole lines after the cursor, about 8 MB or `limit` of them; a line without its LF is not there yet.
+def read_lines(
+    paths: RunPaths,
+    name: str,
+    cursor: Cursor | None = None,
+    limit: int | None = None,
+    *,
+    max_bytes: int | None = None,
+    containing: bytes = b"",
+) -> Slice:
+    """Whole lines after the cursor, about `max_bytes` (8 MB) or `limit` of them; a line without its LF is not
+    there yet. Lines without `containing` are passed over unread.
 
     A file that is not there has no lines.
     """
@@ -55,15 +65,23 @@ def read_lines(paths: RunPaths, name: str, cursor: Cursor | None = None, limit: 
         stat = os.fstat(fd)
         restarted = cursor.offset > 0 and (stat.st_ino != cursor.inode or stat.st_size < cursor.offset)
         start = 0 if restarted else cursor.offset
-        data, more = _whole_lines(fd, start, stat.st_size)
+        data, more = _whole_lines(fd, start, stat.st_size, max_bytes or SLICE_BYTES)
     finally:
         os.close(fd)
     rows, offsets, damaged = [], [], []
     at = start
+    if not data.endswith(b"\n") and data:
+        damaged.append(Damage(paths.root / name, start, f"a line of more than {MAX_LINE_BYTES >> 20} MB"))
+        return Slice([], Cursor(stat.st_ino, start + len(data)), [], restarted, damaged, True)
+    if containing not in data:
+        return Slice([], Cursor(stat.st_ino, start + len(data)), [], restarted, [], more)
     for line in _split(data):
         if limit is not None and len(rows) >= limit:
             more = True
             break
+        if containing not in line:
+            at += len(line)
+            continue
         try:
             rows.append(decode_object(line))
             offsets.append(at)
@@ -136,15 +154,16 @@ def _first_key(fd: int, start: int, end: int, key: str) -> tuple[int, int] | Non
     return None
 
 
-def _whole_lines(fd: int, start: int, size: int) -> tuple[bytes, bool]:
-    """Lines from `start`, and whether there is more after them."""
-    want = SLICE_BYTES
+def _whole_lines(fd: int, start: int, size: int, want: int) -> tuple[bytes, bool]:
+    """Lines from `start`, and whether there is more after them. Without an LF at its end: a piece of no line."""
     while True:
         end = min(size, start + want)
         data = read_range(fd, start, end)
         last = data.rfind(b"\n") + 1
         if last or end == size:
             return data[:last], end < size
+        if want >= MAX_LINE_BYTES:
+            return data, True
         want *= 4  # one line is longer than all this
 
 

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-import psutil
 
 
 class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +78,8 @@ def start_time_of(pid: int) -> int | None:
 
 
 def _start_time_without_proc(pid: int) -> int | None:
+    import psutil  # Linux does without it
+
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -98,4 +99,6 @@ def boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
+        import psutil
+
         return f"boot-{round(psutil.boot_time())}"

@@ -1,7 +1,8 @@
-"""Synthetic runs of any size, healthy and sick, for tests and benches.
+"""Synthetic runs of any size, healthy and sick, for tests, benches and for looking at.
 
 `python -m trainer.rundir.synth DIR --episodes N --kind K`. They are written by the real writer. Records
-follow from the arguments alone; only status.json names this host.
+follow from the arguments alone; only status.json names this host. `--live RATE` lets the run go on at RATE
+episodes a second until it is interrupted or asked to stop.
 """
 
 from __future__ import annotations
@@ -11,37 +12,9 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
-import numpy as np
-
-from trainer.rundir.checkpoints import begin_checkpoint, finish_checkpoint, point, prune
-from trainer.rundir.jsonl import iso
-from trainer.rundir.process import ProcessId
-from trainer.rundir.records import EpisodeRecord, Exclusion, GroupRecord
-from trainer.rundir.synth_data import (
-    KINDS,
-    SynthConfig,
-    draw_branch,
-    resolved_document,
-    reward_level,
-    reward_metrics,
-    step_metrics,
-    turn_record,
-)
-from trainer.rundir.writer import RunWriter
-
-_STARTED = 1_750_000_000.0  # a fixed clock: records do not depend on when they are made
-_ALIVE_KINDS = {"running", "stalled"}
-
-
-class _Clock:
-    def __init__(self) -> None:
-        self.now = _STARTED
-
-    def __call__(self) -> float:
-        return self.now
+from trainer.rundir.synth_attempt import Attempt
+from trainer.rundir.synth_data import KINDS, SynthConfig
 
 
 def write_run(root: str | os.PathLike[str], config: SynthConfig) -> Path:
@@ -58,336 +31,10 @@ def play(root: str | os.PathLike[str], config: SynthConfig) -> Iterator[int]:
     if config.kind == "resumed":
         half = max(1, config.iterations // 2)
         kept = max(1, half - max(1, half // 4))
-        yield from _Attempt(root, config, attempt=1, first=1, last=half).play(end="crashed")
-        yield from _Attempt(root, config, attempt=2, first=kept + 1, last=config.iterations).play(end="healthy")
+        yield from Attempt(root, config, attempt=1, first=1, last=half).play(end="crashed")
+        yield from Attempt(root, config, attempt=2, first=kept + 1, last=config.iterations).play(end="healthy")
     else:
-        yield from _Attempt(root, config, attempt=1, first=1, last=config.iterations).play(end=config.kind)
-
-
-class _Attempt:
-    """Plays iterations first … last of a run that never was."""
-
-    def __init__(
-        self, root: str | os.PathLike[str], config: SynthConfig, *, attempt: int, first: int, last: int
-    ) -> None:
-        self.config = config
-        self.attempt = attempt
-        self.first, self.last = first, last
-        self.random = np.random.default_rng([config.seed, attempt])
-        self.clock = _Clock()
-        self.clock.now += (attempt - 1) * 1_000_000
-        self.writer = RunWriter(
-            root,
-            job_id=f"rl_{config.seed:016x}",
-            label=f"synth-{config.kind}",
-            attempt=attempt,
-            identity=_identity(config.kind),
-            clock=self.clock,
-        )
-        self.excluded = 0
-
-    def play(self, end: str) -> Iterator[int]:
-        self._begin()
-        with self.writer:
-            for iteration in range(self.first, self.last + 1):
-                self._iteration(iteration)
-                yield iteration
-            self._end(end)
-        if end == "torn":
-            _tear(self.writer)
-
-    def _begin(self) -> None:
-        config, writer = self.config, self.writer
-        if self.attempt == 1:
-            writer.resolved(resolved_document(config))
-            writer.event("rl.job.created", "Job created", step=0, label=writer.document.label)
-            writer.event("rl.job.started", "Job started", step=0)
-            self._evaluate(0)
-        else:
-            from_step = (self.first - 1) * config.updates
-            writer.event(
-                "rl.resumed",
-                f"Attempt {self.attempt} goes on after step {from_step}",
-                step=from_step,
-                attempt=self.attempt,
-                from_step=from_step,
-                from_iteration=self.first - 1,
-                overrides={},
-            )
-        writer.status(
-            state="running",
-            phase="training",
-            totals={
-                "steps": config.iterations * config.updates,
-                "iterations": config.iterations,
-                "epochs": 1,
-                "episodes": config.episodes,
-            },
-        )
-
-    def _iteration(self, iteration: int) -> None:
-        config, writer = self.config, self.writer
-        step = iteration * config.updates
-        rewards: list[float] = []
-        for group in range(config.groups):
-            room = config.episodes - (iteration - 1) * config.per_iteration - group * config.group_size
-            if room > 0:
-                rewards += self._group(iteration, group, min(room, config.group_size))
-        for update in range(config.updates):
-            self.clock.now += 4.0
-            at = step - config.updates + update + 1
-            values = step_metrics(self.random, config, iteration)
-            if update == config.updates - 1:
-                values |= reward_metrics(rewards, config.group_size)
-            writer.metrics(values, step=at, iteration=iteration, epoch=1, weight_version=iteration)
-            writer.event(
-                "rl.train.step",
-                f"step {at}: loss {values['gspo/loss']:.4f}",
-                step=at,
-                iteration=iteration,
-                epoch=1,
-                loss=values["gspo/loss"],
-                grad_norm=values["optim/grad_norm"],
-                lr=values["optim/lr"],
-                clip_frac=values["gspo/clip_frac_low"] + values["gspo/clip_frac_high"],
-                lag=0,
-            )
-        mean = float(np.mean(rewards)) if rewards else 0.0
-        writer.event(
-            "rl.iteration.complete",
-            f"iteration {iteration}: reward {mean:.3f}",
-            step=step,
-            iteration=iteration,
-            reward_mean=mean,
-            reward_std=float(np.std(rewards)) if rewards else 0.0,
-            episodes=len(rewards),
-            excluded=self.excluded,
-            groups_zero_std=0,
-            groups_dropped=0,
-        )
-        writer.note(
-            step=step,
-            iteration=iteration,
-            epoch=1,
-            weight_version=iteration,
-            weight_updates=step,
-            episodes={"accepted": writer.next_n - self.excluded, "excluded": self.excluded},
-        )
-        if iteration % config.eval_every == 0 or iteration == config.iterations:
-            self._evaluate(iteration)
-        if iteration % config.checkpoint_every == 0 or iteration == self.last:
-            self._checkpoint(iteration, mean)
-        writer.beat()
-
-    def _group(self, iteration: int, group: int, size: int) -> list[float]:
-        config, writer = self.config, self.writer
-        step = iteration * config.updates
-        number = (iteration - 1) * config.groups + group
-        level = reward_level(self.config, iteration)
-        dead = config.kind == "collapsed" and 2 * iteration > config.iterations
-        if dead:
-            rewards = np.full(size, 0.2)
-        else:
-            rewards = np.round(self.random.beta(6 * level, 6 * (1 - level), size), 6)
-        members, counted = [], []
-        for member in range(size):
-            self.clock.now += 0.2
-            failed = config.kind == "failed" and iteration == config.iterations and member == 0
-            members.append(self._episode(iteration, number, member, None if failed else float(rewards[member])))
-            counted.append(None if failed else float(rewards[member]))
-        mean, std = float(rewards.mean()), float(rewards.std())
-        writer.group(
-            GroupRecord(
-                step=step,
-                iteration=iteration,
-                group=number,
-                seed=number,
-                split="train",
-                members=members,
-                rewards=counted,
-                mean=mean,
-                std=std,
-                dead=dead,
-            )
-        )
-        for n, reward in zip(members, counted, strict=True):
-            if dead or reward is None:
-                writer.update(
-                    n,
-                    step=step,
-                    iteration=iteration,
-                    kind="group",
-                    adv=None,
-                    excl="zero_variance" if dead else "group_dropped",
-                )
-            else:
-                self._use(n, step, iteration, (reward - mean) / (std + 1e-6))
-        return [reward for reward in counted if reward is not None]
-
-    def _use(self, n: int, step: int, iteration: int, advantage: float) -> None:
-        writer = self.writer
-        writer.update(n, step=step, iteration=iteration, kind="group", adv=advantage, excl=None)
-        ratio = float(np.exp(self.random.normal(0, 0.01)))
-        arr = None
-        if self.config.learner_blocks and n % 16 == 0:
-            arr = writer.learner_block(n, 0, {"logp_learner": np.zeros(8, np.float32)})
-        writer.update(
-            n,
-            step=step,
-            iteration=iteration,
-            kind="use",
-            branch=0,
-            w=1.0,
-            s=ratio,
-            clip="high" if ratio > 1.02 else "low" if ratio < 0.98 else "none",
-            prox=None,
-            gap=[0.004, 0.006],
-            lag=0,
-            lag_in=n % self.config.updates,
-            arr=arr,
-        )
-
-    def _episode(
-        self, iteration: int, group: int | None, member: int, reward: float | None, split: str = "train"
-    ) -> int:
-        config = self.config
-        seed = group if group is not None else 10_000 + member
-        branch, spans = draw_branch(self.random, config, iteration)
-        exclusion = None
-        if reward is None:
-            self.excluded += 1
-            exclusion = Exclusion(
-                code="http_error", detail={"status": 500, "tries": 3}, evidence="Internal Server Error"
-            )
-        wall = 1.0 + float(self.random.random())
-        return self.writer.episode(
-            EpisodeRecord(
-                cid=f"{self.writer.job_id}-{iteration}-{seed}-{member}-0-{self.random.bytes(12).hex()}",
-                step=iteration * config.updates,
-                iteration=iteration,
-                split=split,
-                seed=seed,
-                group=group,
-                member=member,
-                R=reward,
-                O=reward,
-                stop="completed" if len(branch.ids) % 11 else "max_tokens",
-                t=self.clock.now,
-                wall=wall,
-                branches=[branch],
-                turns=[
-                    turn_record(t, seed, member, reward, span, self.clock.now - wall) for t, span in enumerate(spans)
-                ],
-                rewards={"O": reward, "O_path": "metrics.outcome_reward", "R": reward},
-                exclusion=exclusion,
-                sampling={"temperature": 1.0, "max_tokens": 64},
-                app={"status": 500 if reward is None else 200},
-                timings={"queue": 0.05, "app": 0.1, "generate": wall - 0.2, "total": wall},
-            )
-        )
-
-    def _evaluate(self, iteration: int) -> None:
-        step = iteration * self.config.updates
-        level = reward_level(self.config, iteration)
-        rewards = np.round(self.random.beta(6 * level, 6 * (1 - level), 8), 6).tolist()
-        for member, reward in enumerate(rewards):
-            self._episode(iteration, None, member, reward, split="eval")
-        summary = {"eval/reward_mean": float(np.mean(rewards)), "eval/reward_std": float(np.std(rewards))}
-        self.writer.metrics(summary, step=step, iteration=iteration, epoch=1, weight_version=iteration, eval_step=step)
-        self.writer.event(
-            "rl.eval.summary",
-            f"evaluation at step {step}: {summary['eval/reward_mean']:.3f}",
-            step=step,
-            iteration=iteration,
-            weight_version=iteration,
-            reward_mean=summary["eval/reward_mean"],
-            reward_std=summary["eval/reward_std"],
-            instances=len(rewards),
-            mixed=False,
-            is_best=True,
-        )
-
-    def _checkpoint(self, iteration: int, reward: float) -> None:
-        folder, step = self.writer.paths.checkpoints, iteration * self.config.updates
-        aside = begin_checkpoint(folder, step)
-        (aside / "adapter_config.json").write_text('{"peft_type": "LORA"}')
-        (aside / "adapter_model.safetensors").write_bytes(bytes(64))
-        (aside / "optimizer").mkdir()
-        (aside / "optimizer" / "rank_0.safetensors").write_bytes(bytes(64))
-        manifest: dict[str, Any] = {
-            "job_id": self.writer.job_id,
-            "step": step,
-            "iteration": iteration,
-            "attempt": self.attempt,
-            "trainer_mode": "lora",
-            "base_model": {"name": "builtin:tiny", "revision": None, "sha256": None},
-            "world_size": 1,
-            "reward": {"train": reward, "eval": reward},
-            "is_best": True,
-            "created_at": iso(self.clock.now),
-        }
-        checkpoint = finish_checkpoint(aside, folder / f"step_{step}", manifest)
-        point(folder, "latest", checkpoint)
-        point(folder, "best", checkpoint)
-        prune(folder, keep_last=3, keep_best=1)
-        reached = {"step": step, "iteration": iteration, "reward": reward, "path": f"checkpoints/step_{step}"}
-        self.writer.event(
-            "rl.checkpoint.saved",
-            f"checkpoint step_{step}",
-            step=step,
-            iteration=iteration,
-            path=reached["path"],
-            is_best=True,
-        )
-        self.writer.note(last_checkpoint=reached, best=reached)
-
-    def _end(self, end: str) -> None:
-        writer, step = self.writer, self.last * self.config.updates
-        if end in ("healthy", "collapsed"):
-            writer.event("rl.train.completed", "Training completed", step=step)
-            writer.event("rl.job.completed", "Job completed", step=step)
-            writer.status(state="succeeded", phase="done", end_reason="completed", results={"status": "succeeded"})
-        elif end == "failed":
-            failure = {
-                "code": "http_error",
-                "message": "The task app answered 500 to the last 8 episodes.",
-                "hint": "Look at its log, then go on with --resume.",
-            }
-            writer.event("rl.train.failed", failure["message"], step=step, level="error", **_data(failure))
-            writer.event("rl.job.failed", failure["message"], step=step, level="error", **_data(failure))
-            writer.status(state="failed", phase="done", end_reason="error", error=failure)
-        elif end == "stalled":
-            waiting = {"for": "task_app", "on": "32 task app replies", "since": self.clock.now}
-            self.clock.now += 900
-            writer.event(
-                "rl.pipeline.backpressure",
-                "Waiting for 32 task app replies",
-                step=step,
-                level="warning",
-                reason="task_app",
-                seconds=900,
-            )
-            writer.status(phase="waiting", waiting=waiting, pipeline={"running": 32, "need": 32})
-
-
-def _data(failure: dict[str, str]) -> dict[str, str]:
-    return {"code": failure["code"], "error": failure["message"], "hint": failure["hint"]}
-
-
-def _identity(kind: str) -> ProcessId:
-    """This process, or one of this pid that ended before it: then the run's process is gone for sure."""
-    here = ProcessId.current()
-    if kind in _ALIVE_KINDS:
-        return here
-    return msgspec.structs.replace(here, start_time=max(0, here.start_time - 1))
-
-
-def _tear(writer: RunWriter) -> None:
-    """Cut the last line of each file in two, as a power cut does."""
-    rollouts = sorted(writer.paths.rollouts.iterdir())
-    for path in [writer.paths.events, writer.paths.metrics, *rollouts]:
-        if path.stat().st_size > 20:
-            os.truncate(path, path.stat().st_size - 20)
+        yield from Attempt(root, config, attempt=1, first=1, last=config.iterations).play(end=config.kind)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -398,11 +45,23 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=24, help="sampled tokens a turn, about")
+    parser.add_argument("--seconds", type=float, default=None, help="of --live: end by itself after so long")
+    parser.add_argument(
+        "--live", type=float, default=None, metavar="RATE", help="then go on at RATE episodes a second until Ctrl-C"
+    )
     args = parser.parse_args(argv)
+    if args.live is not None and args.live <= 0:
+        parser.error("--live: RATE must be above 0")
     if args.dir.exists() and any(args.dir.iterdir()):
         print(f"{args.dir} is not empty; name another folder.", file=sys.stderr)
         return 2
     config = SynthConfig(episodes=args.episodes, kind=args.kind, seed=args.seed, turns=args.turns, tokens=args.tokens)
+    if args.live is not None:
+        from trainer.rundir.synth_live import live
+
+        print(args.dir, flush=True)
+        live(args.dir, config, rate=args.live, seconds=args.seconds)
+        return 0
     print(write_run(args.dir, config))
     return 0
 

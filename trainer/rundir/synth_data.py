@@ -82,20 +82,84 @@ def draw_branch(random: np.random.Generator, config: SynthConfig, iteration: int
 
 def step_metrics(random: np.random.Generator, config: SynthConfig, iteration: int) -> dict[str, float]:
     """Metrics that every update has."""
-    noise = random.normal(0, 1, 4)
+    noise = random.normal(0, 1, 6)
+    progress = min(1.0, iteration / max(1, config.iterations))
+    ratio_mean = 1 + 0.002 * float(noise[1])
+    length = config.tokens * config.turns * (1 + 0.3 * progress)
+    times = {
+        "time/wait_for_batch": 0.4 + 0.1 * abs(float(noise[4])),
+        "time/wait_for_policy": 0.0,
+        "time/wait_for_judge": 0.0,
+        "time/wait_for_straggler": 0.1,
+        "time/wait_for_eval": 0.0,
+        "time/forward_backward": 2.8,
+        "time/weight_sync": 0.3 + 0.02 * abs(float(noise[5])),
+        "time/checkpoint": 0.0,
+    }
     return {
         "gspo/loss": 0.01 * float(noise[0]),
-        "gspo/ratio_mean": 1 + 0.002 * float(noise[1]),
-        "gspo/clip_frac_low": 0.02,
-        "gspo/clip_frac_high": 0.03,
+        "gspo/ratio_mean": ratio_mean,
+        "gspo/ratio_min": ratio_mean - 0.02,
+        "gspo/ratio_max": ratio_mean + 0.02,
+        "gspo/clip_frac_low": 0.02 + 0.004 * abs(float(noise[1])),
+        "gspo/clip_frac_high": 0.03 + 0.004 * abs(float(noise[2])),
+        "gspo/clip_noise_floor": 0.04,
+        "gspo/kl": 0.001 + 0.01 * progress,
+        "logp_gap/mean": 0.004,
+        "logp_gap/sd": 0.006,
+        "ess": 0.97,
+        "off_policy/mean": 0.0,
+        "off_policy/max": 0.0,
+        "off_policy/dropped": 0.0,
+        "batch/trainable_frac": 0.95,
         "optim/lr": 1e-4,
         "optim/grad_norm": 0.5 + 0.1 * abs(float(noise[2])),
-        "entropy": max(0.05, 1.2 - 0.5 * iteration / max(1, config.iterations)),
-        "time/step": 4.0,
+        "optim/skipped": 0.0,
+        "entropy": max(0.05, 1.2 - 0.5 * progress),
+        **times,
+        "time/step": 0.4 + sum(times.values()),
         "throughput/gen_tokens_per_sec": 280 + 10 * float(noise[3]),
+        "throughput/train_tokens_per_sec": 900 + 20 * float(noise[4]),
+        "throughput/episodes_per_min": 130 + 4 * float(noise[3]),
         "trainer/idle_ratio": 0.2,
-        "length/mean": float(config.tokens * config.turns),
+        "rollouter/idle_ratio": 0.1,
+        "length/mean": length,
+        "length/max": 2 * length,
+        "length/truncated": 0.09,
         "turns/mean": float(config.turns),
+    }
+
+
+def system_metrics(random: np.random.Generator) -> dict[str, float]:
+    """A sample of the machine."""
+    noise = random.normal(0, 1, 2)
+    return {
+        "system/gpu_util": float(np.clip(0.8 + 0.05 * noise[0], 0, 1)),
+        "system/gpu_mem": 0.72,
+        "system/cpu": float(np.clip(0.35 + 0.05 * noise[1], 0, 1)),
+        "system/rss": 6.0e9,
+        "system/disk_free_gib": 210.0,
+    }
+
+
+def pipeline_now(random: np.random.Generator, config: SynthConfig) -> dict[str, Any]:
+    """The pipeline of status.json at one moment of training."""
+    running, ready = (int(value) for value in random.integers(12, 32, 2))
+    util = [float(value) for value in np.round(random.uniform(0.6, 0.98, 2), 2)]
+    return {
+        "running": running,
+        "max": 32,
+        "generating": running - running // 8,
+        "judging": running // 8,
+        "ready": min(ready, config.per_iteration),
+        "need": config.per_iteration,
+        "judge_in_flight": running // 8,
+        "sync": "idle",
+        "learner": "busy",
+        "gpus": [
+            {"index": 0, "role": "inference", "util": util[0], "used_bytes": 61 << 30, "total_bytes": 80 << 30},
+            {"index": 1, "role": "learner", "util": util[1], "used_bytes": 70 << 30, "total_bytes": 80 << 30},
+        ],
     }
 
 
@@ -107,7 +171,12 @@ def reward_metrics(rewards: list[float], group_size: int) -> dict[str, float]:
         "reward/mean": float(np.mean(rewards)) if rewards else math.nan,
         "reward/std": float(np.std(rewards)) if rewards else math.nan,
         "reward/max": max(rewards, default=math.nan),
+        "reward/outcome": float(np.mean(rewards)) if rewards else math.nan,
         "reward/frac_zero_std": sum(s <= 1e-6 for s in spread) / max(1, len(spread)),
+        "reward/frac_all_good": sum(min(group) > 0.9 for group in groups) / max(1, len(groups)),
+        "reward/frac_all_bad": sum(max(group) < 0.1 for group in groups) / max(1, len(groups)),
+        "stop/completed": 0.91,
+        "stop/max_tokens": 0.09,
     }
 
 

@@ -11,15 +11,17 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from trainer.rollout.types import Branch
 from trainer.rundir.jsonl import decode_object, encode
 
+if TYPE_CHECKING:  # loaded where arrays are made: viewers list episodes without it
+    import numpy as np
+
 # dtypes by their name in the directory
 _DTYPES = {"u8": "|u1", "u16": "<u2", "i32": "<i4", "i64": "<i8", "f32": "<f4", "f64": "<f8"}
-_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
+_NAMES = {code: name for name, code in _DTYPES.items()}
 
 BEHAVIOUR_ARRAYS = {"ids": "i32", "mask": "u8", "turn": "u16", "logp_behavior": "f32"}
 
@@ -34,6 +36,8 @@ class TokensRemoved(FileNotFoundError):
 
 def behaviour_arrays(branch: Branch) -> dict[str, np.ndarray]:
     """The recorded arrays of a branch, each [tokens]. ValueError: unequal lengths."""
+    import numpy as np
+
     count = len(branch.ids)
     columns = {"ids": branch.ids, "mask": branch.mask, "turn": branch.turn, "logp_behavior": branch.logp}
     for name, values in columns.items():
@@ -44,13 +48,15 @@ def behaviour_arrays(branch: Branch) -> dict[str, np.ndarray]:
 
 def encode_block(n: int, branch: int, attempt: int, arrays: Mapping[str, np.ndarray]) -> bytes:
     """One block. ValueError: a dtype that the format does not know."""
+    import numpy as np
+
     entries: list[list[str | int]] = []
     body = bytearray()
     for name, array in arrays.items():
         little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        if little.dtype not in _NAMES or little.ndim != 1:
+        if little.dtype.str not in _NAMES or little.ndim != 1:
             raise ValueError(f"{name}: {little.ndim} axes of {little.dtype}, the format holds one of {list(_DTYPES)}")
-        entries.append([name, _NAMES[little.dtype], len(body), little.size])
+        entries.append([name, _NAMES[little.dtype.str], len(body), little.size])
         body += little.tobytes()
         body += bytes(-len(body) % 8)
     directory = encode({"n": n, "branch": branch, "attempt": attempt, "arrays": entries})
@@ -64,6 +70,8 @@ def decode_block(block: bytes) -> tuple[dict[str, int], dict[str, np.ndarray]]:
 
     Unknown dtypes are skipped. DamagedBlock.
     """
+    import numpy as np
+
     if len(block) < 8:
         raise DamagedBlock(f"{len(block)} bytes are no token block")
     body, (crc,) = block[:-4], struct.unpack("<I", block[-4:])

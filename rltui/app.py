@@ -1,0 +1,390 @@
+"""The app: it wires watchers, screens and the terminal together, and holds no logic of its own.
+
+What is imported up here is on the way to the first paint: widgets and words. Readers of runs (numpy, msgspec) are
+imported by the watchers' threads, screens that are not the first one when they are opened.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import events
+from textual.app import App
+from textual.binding import BindingType
+from textual.filter import LineFilter
+from textual.screen import Screen
+from textual.theme import Theme
+from textual.widgets import Input
+
+from rltui.actions.keymap import keys_file, load
+from rltui.actions.log import CommandLog
+from rltui.colorless import Colorless
+from rltui.look.textual_app import app_arguments
+from rltui.screens.base import AppScreen
+from rltui.state import Memory, state_file
+from rltui.terminal.capabilities import ColorMode, Terminal
+from rltui.terminal.crash import Recorder
+from rltui.text import clean
+from rltui.watch import FolderWatcher
+from rltui.widgets.bindings import bindings, done_at_once, textual_keymap
+from rltui.widgets.notice import Level
+
+if TYPE_CHECKING:
+    from rltui.look import Look, ThemeFiles
+    from rltui.opened import OpenRun
+
+LATER_S = 0.5  # after the first paint: then there is time for imports
+LATER = (
+    "rltui.screens.monitor.screen",
+    "rltui.screens.monitor.overview",
+    "rltui.screens.monitor.rollouts",
+    "rltui.screens.monitor.logs",
+    "rltui.model.run",
+    "rltui.model.transcript",
+    "rltui.screens.palette",
+    "rltui.screens.help",
+)
+THEME_S = 1.0  # between two looks at the file of the theme
+SCREENS = ("runs", "config", "launch", "monitor", "smoke", "compare", "doctor")  # keys 1 to 7
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asked for. `run_dir`: the run to open at once."""
+
+    runs_dir: Path
+    run_dir: Path | None = None
+    readonly: bool = False
+    quiet: bool = False
+
+
+def _import_what_comes() -> None:
+    """In a thread of its own, so that no key waits for it."""
+    for name in LATER:
+        importlib.import_module(name)
+
+
+class RltuiApp(App[None], inherit_bindings=False):
+    TITLE = "rltui"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("app")
+    ENABLE_COMMAND_PALETTE = False  # ours knows runs, metrics and themes
+    ALLOW_SELECT = False  # shift-drag is the terminal's own selection, and nothing of ours has to be walked for it
+    ESCAPE_TO_MINIMIZE = False
+
+    def __init__(self, terminal: Terminal, look: Look, themes: ThemeFiles, options: Options) -> None:
+        super().__init__(**app_arguments(terminal.color))
+        self.terminal, self.look, self.themes, self.options = terminal, look, themes, options
+        self.animation_level = "none"
+        self.recorder = Recorder()
+        self.keymap = load(keys_file())
+        self.memory = Memory(state_file(), readonly=options.readonly)
+        self.commands = CommandLog()
+        self.failure: BaseException | None = None  # what ended the app, if it was a fault of its own
+        self.leaving = "detach"  # what is to become of the open run: detach, stop or kill
+        self.opened: OpenRun | None = None
+        self._folder: FolderWatcher | None = None
+        self._ended: set[str] = set()  # paths of runs whose end was told
+        self._disable_tooltips = True
+        self._wear()
+
+    # Start and end
+
+    def on_mount(self) -> None:
+        self._screen("runs")
+        if self.options.run_dir is None:
+            self.push_screen("runs")
+        else:
+            self._open(self.options.run_dir)
+            self.push_screen("monitor")
+        self.set_keymap(textual_keymap(self.keymap))
+        for problem in (*self.keymap.problems, *self.keymap.conflicts):
+            self.say(str(problem), "watch")
+        # After the first paint: what it imports would hold that up.
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        self.watch_folder(self.options.runs_dir)
+        self.set_interval(THEME_S, self._theme_saved)
+        self.set_timer(LATER_S, threading.Thread(target=_import_what_comes, daemon=True).start)
+        if self.opened is not None:
+            self.opened.begin(self.get_screen("monitor").post_message)
+
+    def exit(self, *args: Any, **more: Any) -> None:
+        self._remember()
+        self.memory.save()
+        super().exit(*args, **more)
+
+    def on_unmount(self) -> None:
+        if self._folder is not None:
+            self._folder.stop()
+        if self.opened is not None:
+            self.opened.close()
+
+    def hang_up(self, number: int) -> None:
+        """A signal asks us to end: detach. Runs in the main thread, between two of its instructions."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.exit)
+
+    def _handle_exception(self, error: Exception) -> None:
+        if self.failure is None:
+            self.failure = error
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self._close_messages_no_wait()  # no traceback on the terminal: it goes into the report
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            typing = isinstance(self.focused, Input)
+            self.recorder.key(event.key, typing=typing)
+            if not typing and await done_at_once(self, event.key):
+                return
+        elif isinstance(event, events.AppFocus) and self._driver is not None:
+            enable = getattr(self._driver, "_enable_mouse_support", None)  # a multiplexer may have dropped it
+            if enable is not None:
+                enable()
+        await super().on_event(event)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Without colours the framework would still send the default ones with each text."""
+        return [Colorless()] if self.terminal.color is ColorMode.NONE else super().get_line_filters()
+
+    # Screens
+
+    def _screen(self, name: str) -> Screen[None]:
+        if name in self._installed_screens:
+            return self.get_screen(name)
+        screen = self._build(name)
+        self.install_screen(screen, name)
+        return screen
+
+    def _build(self, name: str) -> Screen[None]:
+        if name == "runs":
+            from rltui.screens.runs import RunsScreen
+
+            return RunsScreen()
+        if name == "monitor" and self.opened is not None:
+            from rltui.screens.monitor.screen import MonitorScreen
+
+            return MonitorScreen(self.opened)
+        from rltui.screens.planned import PlannedScreen
+
+        return PlannedScreen(name)
+
+    def go(self, name: str) -> None:
+        """Show one of SCREENS."""
+        if name == "monitor" and self.opened is None:
+            last = self._last_run()
+            if last is None:
+                self.say("no run is open: choose one in Runs with enter")
+            else:
+                self.open_run(last)
+            return
+        self.recorder.add("screen", name)
+        self._screen(name)
+        if self.screen is not self.get_screen(name):
+            self.switch_screen(name)
+
+    @property
+    def frame(self) -> AppScreen | None:
+        """The screen below whatever dialog is open."""
+        return next((screen for screen in reversed(self.screen_stack) if isinstance(screen, AppScreen)), None)
+
+    # Runs
+
+    def watch_folder(self, folder: Path) -> None:
+        """List the runs of this folder from now on."""
+        if self._folder is not None:
+            self._folder.stop()
+        from rltui.screens.runs import RunsScreen
+
+        runs = self._screen("runs")
+        assert isinstance(runs, RunsScreen)
+        runs.show_folder(folder)
+        self._folder = runs.watcher(folder, 1.0)
+        self._folder.start()
+
+    def _last_run(self) -> Path | None:
+        """The one that was open when the interface was left."""
+        from rltui.sources.find import is_run
+
+        path = self.memory.get("run")
+        return Path(path) if isinstance(path, str) and is_run(Path(path)) else None
+
+    def open_run(self, path: Path) -> None:
+        """Show a run in the monitor."""
+        if self.opened is None or self.opened.path != path:
+            self._open(path)
+            assert self.opened is not None
+            self.opened.begin(self.get_screen("monitor").post_message)
+        self.go("monitor")
+
+    def _open(self, path: Path) -> None:
+        from rltui.opened import OpenRun
+
+        if self.opened is not None:
+            self.opened.close()
+        if "monitor" in self._installed_screens:
+            self._remember()
+            old = self.get_screen("monitor")
+            self.uninstall_screen("monitor")
+            if old not in self.screen_stack and old.is_mounted:
+                old.remove()
+        self.opened = OpenRun(path, period_s=1.0 / self.terminal.fps, did=self._did)
+        self.memory.put("run", str(path.absolute()))
+        self._screen("monitor")
+
+    def _remember(self) -> None:
+        if "monitor" in self._installed_screens:
+            self.get_screen("monitor").remember()  # type: ignore[attr-defined]
+
+    def steer_run(self, path: Path) -> None:
+        """Open a run and ask what it is to do."""
+        self.open_run(path)
+        self.get_screen("monitor").steer_soon()  # type: ignore[attr-defined]
+
+    def ended(self, path: str, state: str) -> None:
+        """A run that was going has ended: one bell and one notice of the terminal, unless --quiet."""
+        path = str(Path(path).absolute())
+        if path in self._ended or state not in ("succeeded", "failed"):
+            return
+        self._ended.add(path)
+        good = state == "succeeded"
+        self.say(f"{Path(path).name} {state}", "good" if good else "act")
+        if not self.options.quiet and self._driver is not None:
+            from rltui.terminal.notify import bell_and_notice
+
+            self._driver.write(bell_and_notice("finished" if good else "failed", self.terminal.multiplexer))
+
+    # Words
+
+    def say(self, text: str, level: Level = "info") -> None:
+        """A notice in the key bar of the screen; it goes with the next key."""
+        self.recorder.add("notice", text)
+        frame = self.frame
+        if frame is not None:
+            frame.say(clean(text, 300), level)
+
+    def did(self, command: str, answer: str = "") -> None:
+        """Keep the exact command or request of an action in the command log."""
+        self.commands.add(command, answer)
+        self.recorder.add("action", command)
+
+    def _did(self, command: str, answer: str) -> None:
+        self.commands.add(command, answer)
+
+    def copy(self, text: str, what: str = "") -> None:
+        """Put `text` on the clipboard of the terminal, and say what is known of it. `what`: what it is, in a word."""
+        from rltui.terminal.clipboard import copy
+        from rltui.terminal.private import state_folder
+
+        if self._driver is not None:
+            told = copy(text, self.terminal, self._driver.write, state_folder() / "copies")
+            self.say(f"{what}: {told}" if what else told)
+
+    # Looks
+
+    def show_theme(self, name: str, *, remember: bool = True) -> None:
+        """Wear the theme of this name. One that cannot be read is named, and the old one stays."""
+        from rltui.look import Look, ThemeError
+
+        try:
+            theme = self.themes.load(name)
+        except ThemeError as error:
+            line, key, what = error.problems[0]
+            where = f"{Path(error.file).name}:{line}: " if error.file.endswith(".toml") else ""
+            self.say(f"{where}{key}{': ' if key else ''}{what}; {self.look.theme.name} stays as it was", "act")
+            return
+        self.show_look(Look(theme, self.terminal.color, self.terminal.ascii))
+        if remember:
+            self.memory.put("theme", name)
+            self.memory.put("theme_on", "dark" if self.terminal.dark else "light")
+
+    def show_look(self, look: Look) -> None:
+        """Wear another look from now on."""
+        self.look = look
+        self._wear()
+        for screen in self.screen_stack:
+            screen.refresh(layout=True)
+
+    def _theme_saved(self) -> None:
+        """Wear a theme again when its file was saved."""
+        if self.themes.changed():
+            self.show_theme(self.look.theme.name, remember=False)
+
+    def _wear(self) -> None:
+        arguments = self.look.textual_theme()
+        theme = Theme(**{**arguments, "name": f"rltui-{arguments['name']}"})
+        self.register_theme(theme)
+        if self.is_running:
+            if self.theme == theme.name:  # the same file, saved again
+                self._watch_theme(theme.name)
+            self.theme = theme.name
+        else:
+            self.set_reactive(App.theme, theme.name)
+            self.stylesheet.set_variables(self.get_css_variables())
+
+    # Actions of the table, context "app"
+
+    def action_runs(self) -> None:
+        self.go("runs")
+
+    def action_config(self) -> None:
+        self.go("config")
+
+    def action_launch(self) -> None:
+        self.go("launch")
+
+    def action_monitor(self) -> None:
+        self.go("monitor")
+
+    def action_smoke(self) -> None:
+        self.go("smoke")
+
+    def action_compare(self) -> None:
+        self.go("compare")
+
+    def action_doctor(self) -> None:
+        self.go("doctor")
+
+    async def action_palette(self) -> None:
+        await self._dialogs.palette(self)
+
+    async def action_help(self) -> None:
+        await self._dialogs.help(self)
+
+    async def action_keys(self) -> None:
+        await self._dialogs.keys(self)
+
+    async def action_log(self) -> None:
+        await self._dialogs.log(self)
+
+    @property
+    def _dialogs(self) -> ModuleType:
+        from rltui.screens import dialogs
+
+        return dialogs
+
+    def action_interrupt(self) -> None:
+        self.say("q leaves; the run goes on")
+
+    def action_suspend(self) -> None:
+        self.action_suspend_process()
+
+    async def action_quit(self) -> None:
+        """Leave; with a live run open, ask what is to become of it."""
+        if self.opened is not None and self.opened.live and not self.options.readonly:
+            await self._dialogs.leave(self, self.opened, self._leave)
+        else:
+            self.exit()
+
+    def _leave(self, choice: str | None) -> None:
+        if choice is not None:
+            self.leaving = choice
+            self.exit()

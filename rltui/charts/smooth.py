@@ -1,0 +1,62 @@
+"""Exponential moving average of a series, kept as a series of its own and carried on as points arrive."""
+
+from __future__ import annotations
+
+from math import isfinite, nan
+
+from rltui.charts.pyramid import Pyramid
+
+DEFAULT_WEIGHT = 0.6
+_COUNTS = frozenset(("off_policy/dropped", "optim/skipped", "canary/undecided", "canary/failed", "judge/failed"))
+_COUNT_PREFIXES = ("tokens/", "stop/", "error/")
+
+
+def default_weight(metric: str) -> float:
+    """The weight a metric is drawn with at first: 0 (off) for counts and for evaluations, which are few."""
+    if metric in _COUNTS or metric.startswith((*_COUNT_PREFIXES, "eval/")):
+        return 0.0
+    return DEFAULT_WEIGHT
+
+
+class Ema:
+    """The debiased EMA of `source`: s = w*s + (1-w)*y from s = 0, shown as s / (1 - w^n) for the n-th value.
+
+    So the first value is shown as it is and early ones are not drawn towards 0. It weighs by points, not by
+    distance in x. NaN and Inf stay gaps and do not count.
+    """
+
+    def __init__(self, source: Pyramid, weight: float) -> None:
+        if not 0 < weight < 1:
+            raise ValueError(f"an EMA weight lies between 0 and 1, not at {weight:g}")
+        self.source = source
+        self.weight = weight
+        self.pyramid = Pyramid()
+        self._cuts = 0
+
+    def update(self, limit: int = 20_000) -> bool:
+        """Follows the source by at most `limit` points; True if there are more."""
+        cuts = self.source.cuts
+        kept = min(self.source.kept(self._cuts), len(self.pyramid))
+        self._cuts = cuts
+        if kept < len(self.pyramid):
+            self.pyramid.truncate(self.pyramid.points(kept, kept + 1)[0][0])
+        xs, ys = self.source.points(kept, kept + limit)
+        if xs:
+            self.pyramid.extend(xs, self._carry_on(ys))
+        return len(self.pyramid) < len(self.source)
+
+    def _carry_on(self, ys: list[float]) -> list[float]:
+        # The state is read off the last shown value, so a cut needs no memory of older states.
+        weight, out = self.weight, []
+        seen = len(self.pyramid) - self.pyramid.gap_count
+        last = self.pyramid.last()
+        decay = weight**seen
+        state = last[1] * (1 - decay) if last else 0.0
+        for y in ys:
+            if not isfinite(y):
+                out.append(nan)
+                continue
+            decay *= weight
+            state = weight * state + (1 - weight) * y
+            out.append(state / (1 - decay))
+        return out

@@ -1,0 +1,125 @@
+"""A filtered or sorted list of episodes, found in the background a few thousand rows at a time."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rltui.model.episodes import EpisodeRows
+from rltui.sources.base import Json
+
+SLICE_ROWS = 2_000  # rows decoded at a time: about 10 ms
+
+Predicate = Callable[[Json], bool]
+Key = Callable[[Json], Any]
+
+
+class EpisodeView:
+    """Rows of `rows` that fit, a RowSource as `EpisodeRows` is one. Empty until `scan` has run.
+
+    `fields` are the index fields that `keep` and `key` look at (None: all of them, slower). Without `key` the
+    order is that of `rows`; with it by key, rows without one (None) at the end.
+    """
+
+    def __init__(
+        self,
+        rows: EpisodeRows,
+        keep: Predicate | None = None,
+        *,
+        key: Key | None = None,
+        reverse: bool = False,
+        fields: Sequence[str] | None = None,
+    ) -> None:
+        self.rows = rows
+        self._keep, self._key, self._reverse, self._fields = keep, key, reverse, fields
+        self._version = rows.version
+        self._found = array("q")  # n in order of the record
+        self._keys: list[Any] = []  # of each of them
+        self._shown = array("q")
+        self.scanned = 0
+
+    @property
+    def total(self) -> int:
+        """Rows to be looked at; all of them are when `scanned` is as much."""
+        return self.rows.recorded
+
+    def __len__(self) -> int:
+        return len(self._shown)
+
+    def n_at(self, i: int) -> int:
+        shown = self._shown
+        if not 0 <= i < len(shown):
+            raise IndexError(i)
+        return shown[len(shown) - 1 - i if self._key is None and self.rows.order == "newest" else i]
+
+    def row(self, i: int) -> Json:
+        return self.rows.of(self.n_at(i))
+
+    def find(self, n: int) -> int | None:
+        """The place of episode n; None: it is not among them."""
+        try:
+            i = self._shown.index(n)
+        except ValueError:
+            return None
+        return len(self._shown) - 1 - i if self._key is None and self.rows.order == "newest" else i
+
+    def scan(self) -> Iterator[tuple[int, int]]:
+        """Look at the rows that came since; (scanned, total) after each slice. Call again when there are more.
+
+        Unreadable. What was found so far shows after each slice, a sorted view once it is through.
+        """
+        if self._version != self.rows.version:
+            self._forget()
+        while self.scanned < self.rows.recorded:
+            upto = min(self.scanned + SLICE_ROWS, self.rows.recorded)
+            for row in self.rows.source.index(self.scanned, upto, self._fields):
+                if self._keep is None or self._keep(row):
+                    self._found.append(row["n"])
+                    if self._key is not None:
+                        self._keys.append(self._key(row))
+            self.scanned = upto
+            if self._key is None:
+                self._shown = self._found[:]
+            yield self.scanned, self.rows.recorded
+        if self._key is not None and len(self._shown) != len(self._found):
+            self._shown = self._sorted()
+
+    def _forget(self) -> None:
+        """Rows were taken back: what still counts stays, and nothing before it needs a second look."""
+        self._version = self.rows.version
+        if self.scanned > self.rows.recorded:  # it is another run now
+            self.scanned = 0
+            self._found = array("q")
+            self._keys = []
+        kept = [at for at, n in enumerate(self._found) if self.rows.counts(n)]
+        self._found = array("q", (self._found[at] for at in kept))
+        self._keys = [self._keys[at] for at in kept] if self._key else []
+        self._shown = self._sorted() if self._key else self._found[:]
+
+    def _sorted(self) -> array[int]:
+        with_key = [(key, n) for key, n in zip(self._keys, self._found, strict=True) if key is not None]
+        without = [n for key, n in zip(self._keys, self._found, strict=True) if key is None]
+        try:
+            with_key.sort(key=_first, reverse=self._reverse)
+        except TypeError:  # a hostile record has words where numbers belong
+            with_key.sort(key=lambda pair: str(pair[0]), reverse=self._reverse)
+        return array("q", [n for _, n in with_key] + without)
+
+
+def _first(pair: tuple[Any, int]) -> Any:
+    return pair[0]
+
+
+def of_iteration(iteration: int, split: str | None = None) -> tuple[Predicate, tuple[str, ...]]:
+    """The filter for one iteration, of one split or both, and the fields it looks at."""
+
+    def keep(row: Json) -> bool:
+        return row.get("iteration") == iteration and (split is None or row.get("split") == split)
+
+    return keep, ("iteration", "split")
+
+
+def of_split(split: str) -> tuple[Predicate, tuple[str, ...]]:
+    """The filter for train or eval, and the fields it looks at."""
+    return (lambda row: row.get("split") == split), ("split",)

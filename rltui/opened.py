@@ -1,0 +1,104 @@
+"""The run that is open: its path, its model once it has been read, requests to it, and the thread that does it all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rltui.screens.messages import RunChanged, RunLost, RunOpened, SteerChanged
+from rltui.watch import RunWatcher
+
+if TYPE_CHECKING:
+    from rltui.model.run import RunModel
+    from rltui.model.steering import Request, Steering
+
+POLL_S = 0.5  # while an answer is awaited
+
+
+class OpenRun:
+    """`did(command, answer)` is told of each request and each answer, in the watcher's thread."""
+
+    def __init__(self, path: Path, *, period_s: float, did: Callable[[str, str], None]) -> None:
+        self.path = path
+        self.period_s = period_s
+        self.model: RunModel | None = None  # set by the watcher's thread, then only read
+        self.steering: Steering | None = None  # likewise
+        self._did = did
+        self._watcher: RunWatcher | None = None
+        self._post: Callable[[Any], Any] = lambda message: None
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def live(self) -> bool:
+        return self.model is not None and self.model.live
+
+    @property
+    def key(self) -> str:
+        """What the memory of places knows the run by."""
+        status = self.model.status if self.model is not None else None
+        return str((status or {}).get("job_id") or self.path)
+
+    def begin(self, post: Callable[[Any], Any]) -> None:
+        """Read it from now on, and `post` what is found."""
+        self._post = post
+        self._watcher = RunWatcher(
+            self._open,
+            opened=lambda model: post(RunOpened(model)),
+            changed=lambda change: post(RunChanged(change)),
+            failed=lambda why: post(RunLost(why)),
+            also=self._poll,
+            period_s=self.period_s,
+        )
+        self._watcher.start()
+
+    def close(self) -> None:
+        if self._watcher is not None:
+            self._watcher.stop()
+
+    def look_now(self) -> None:
+        if self._watcher is not None:
+            self._watcher.soon()
+
+    def in_thread(self, job: Callable[[], None]) -> None:
+        """Have `job` done in the watcher's thread."""
+        if self._watcher is not None:
+            self._watcher.do(job)
+
+    def ask(self, action: str) -> None:
+        """Send a request to the run; its states come as SteerChanged."""
+        self.in_thread(lambda: self._ask(action))
+
+    def _open(self) -> RunModel:
+        from rltui.model.run import RunModel
+        from rltui.model.steering import Steering
+        from rltui.sources.local import LocalRunSource
+
+        source = LocalRunSource(self.path)
+        self.steering = Steering(source)
+        self.model = RunModel(source)
+        return self.model
+
+    def _ask(self, action: str) -> None:
+        steering = self.steering
+        if steering is not None:
+            self._tell([steering.ask(action)])
+            self.look_now()
+
+    def _poll(self) -> float | None:
+        """Seconds until answers are to be looked for again; None while none is awaited."""
+        steering = self.steering
+        if steering is None or not steering.open:
+            return None
+        if changed := steering.poll():
+            self._tell(changed)
+        return POLL_S if steering.open else None
+
+    def _tell(self, requests: list[Request]) -> None:
+        assert self.steering is not None
+        for request in requests:
+            self._did(self.steering.command(request), self.steering.answer(request))
+        self._post(SteerChanged(requests))

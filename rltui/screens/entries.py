@@ -1,0 +1,29 @@
+"""What the palette offers: every action, the runs of the folder, the tabs and metrics of the open run, the themes."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.screen import Screen
+
+from rltui.screens.palette import Entry, action_entries
+from rltui.screens.runs import RunsScreen
+
+if TYPE_CHECKING:
+    from rltui.app import RltuiApp
+
+
+def entries(app: RltuiApp, screen: Screen[object]) -> list[Entry]:
+    """Asked before the palette opens, while the focus is where the person is."""
+    found = action_entries(app, screen)
+    runs = app.get_screen("runs")
+    if isinstance(runs, RunsScreen):
+        found += [
+            Entry("run", row.name, partial(app.open_run, Path(row.path)), detail=row.state) for row in runs.rows.all()
+        ]
+    for name in app.themes.list():
+        worn = "is worn now" if name == app.look.theme.name else ""
+        found.append(Entry("theme", name, partial(app.show_theme, name), detail=worn))
+    return found

@@ -1,0 +1,60 @@
+"""What watchers tell the screens. Each is posted from a thread, so each carries only what cannot change any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from rltui.model.run import Change, RunModel
+    from rltui.sources.folder import RunRow
+
+
+class RunsChanged(Message):
+    """Runs that are new or not as they were. `gone`: names that are no runs any more. `scanned` of `total`: while
+    the folder is read for the first time; equal afterwards."""
+
+    def __init__(self, rows: list[RunRow], gone: list[str], scanned: int, total: int) -> None:
+        super().__init__()
+        self.rows, self.gone, self.scanned, self.total = rows, gone, scanned, total
+
+
+class RunsFailed(Message):
+    """The folder of runs cannot be read: why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__()
+        self.why = why
+
+
+class RunOpened(Message):
+    """The model of the run that was asked for is there; it is still empty."""
+
+    def __init__(self, model: RunModel) -> None:
+        super().__init__()
+        self.model = model
+
+
+class RunChanged(Message):
+    """The open run's model knows more than before; `change` names what."""
+
+    def __init__(self, change: Change) -> None:
+        super().__init__()
+        self.change = change
+
+
+class RunLost(Message):
+    """The open run cannot be read: why. What was read stays."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__()
+        self.why = why
+
+
+class SteerChanged(Message):
+    """A request to the run has gone a step on, or was refused."""
+
+    def __init__(self, requests: list[Any]) -> None:
+        super().__init__()
+        self.requests = requests

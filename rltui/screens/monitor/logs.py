@@ -1,0 +1,145 @@
+"""The tab of logs: all processes of the run merged, or one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+
+from rltui.model.log_lines import Level
+from rltui.screens.monitor.log_feed import LogFeed
+from rltui.screens.monitor.tab import Tab
+from rltui.screens.monitor.writing import write_text
+from rltui.text import clean
+from rltui.text_lines import printable
+from rltui.widgets.bindings import bindings
+from rltui.widgets.finding import FindPane
+from rltui.widgets.lines import focus_now
+from rltui.widgets.log_view import LogView
+
+if TYPE_CHECKING:
+    from rltui.model.run import RunModel
+    from rltui.opened import OpenRun
+
+
+class LogLines(Message):
+    """New lines, by log."""
+
+    def __init__(self, found: list[tuple[str, list[str]]]) -> None:
+        super().__init__()
+        self.found = found
+
+
+class Logs(Tab):
+    tab = "logs"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("logs")
+
+    def __init__(self, opened: OpenRun) -> None:
+        super().__init__()
+        self._opened = opened
+        self._feed: LogFeed | None = None
+        self._only: str | None = None
+        self._level = Level.DEBUG
+        self._wrap = False
+        self._busy = False  # a read is on its way
+
+    def compose(self) -> ComposeResult:
+        yield FindPane(LogView(wrap=self._wrap, id="log"), title="Logs", classes="-front")
+
+    @property
+    def view(self) -> LogView:
+        return self.query_one(LogView)
+
+    def start(self) -> None:
+        focus_now(self.view)
+
+    def on_mount(self) -> None:
+        if self._level > Level.DEBUG:
+            self.view.show_level(self._level)
+        self.set_interval(self._opened.period_s, self._more)
+
+    def update(self, model: RunModel, what: frozenset[str]) -> None:
+        if self._feed is None:
+            self._feed = LogFeed(model.source)
+            self._read()
+
+    def _more(self) -> None:
+        """A log grows without any other sign; a run that has ended is quiet."""
+        if self.display and self.screen.is_current and self._opened.live:
+            self._read()
+
+    def _read(self) -> None:
+        feed = self._feed
+        if feed is None or self._busy:
+            return
+        self._busy = True
+
+        def job() -> None:
+            try:
+                more = True
+                while more:
+                    found, more = feed.read()
+                    if found:
+                        self.post_message(LogLines(found))
+            finally:
+                self._busy = False
+
+        self._opened.in_thread(job)
+
+    @on(LogLines)
+    def _came(self, event: LogLines) -> None:
+        for name, lines in event.found:
+            self.view.append(lines, name)
+        if self._only is not None and self._only in self.view.store.names:
+            only, self._only = self._only, None
+            self._show(only)
+
+    @on(LogView.Changed)
+    def _changed(self) -> None:
+        self.query_one(FindPane).set_info(self.view.status)
+
+    # Actions
+
+    async def action_file(self) -> None:
+        from rltui.screens.choice import Choice, ChoiceScreen
+
+        names = self.view.store.names
+        choices = [Choice("", "all", "what was there by time, then as it comes")]
+        choices += [Choice(name, clean(name, 40)) for name in names]
+        await self.app.push_screen(ChoiceScreen("Which log", choices), self._chosen)
+
+    def _chosen(self, name: str | None) -> None:
+        if name is not None:
+            self._show(name or None)
+
+    def _show(self, name: str | None) -> None:
+        self._only = name
+        self.view.show_source(name)
+        self.query_one(FindPane).set_title(f"Logs  {clean(name, 40)}" if name else "Logs")
+
+    def action_write(self) -> None:
+        store = self.view.store
+        text = "\n".join(printable(store.text(i)) for i in range(len(store)))
+        write_text(self, f"{self._opened.name}-{clean(self._only or 'logs', 40)}", text + "\n")
+
+    def go(self, place: dict[str, Any]) -> None:
+        self.start()
+
+    def follow(self) -> None:
+        self.view.action_follow()
+
+    # Memory
+
+    def place(self) -> dict[str, Any]:
+        view = self.view
+        return {"level": int(view.store.level_shown), "wrap": view.wrap, "only": self._only}
+
+    def restore(self, place: dict[str, Any]) -> None:
+        level, only = place.get("level"), place.get("only")
+        self._wrap = place.get("wrap") is True
+        self._only = only if isinstance(only, str) else None
+        if isinstance(level, int) and level in list(Level):
+            self._level = Level(level)

@@ -1,0 +1,106 @@
+"""What the run does now, in lines: rollouts, trainer, weights, GPUs, and the last group that closed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rltui.cli.progress import duration
+from rltui.sources.base import TERMINAL
+from rltui.text import clean
+from rltui.words import short
+
+if TYPE_CHECKING:
+    from rltui.model.metrics import MetricStore
+
+Line = tuple[str, str, str]  # name, text, style of the text
+Status = Mapping[str, Any]
+_GIB = 1 << 30
+
+
+def now_lines(status: Status | None, metrics: MetricStore, groups: Sequence[Mapping[str, Any]]) -> list[Line]:
+    """Most important first; what is not known is left out."""
+    status = status or {}
+    latest = metrics.latest
+    pipeline = status.get("pipeline") or {}
+    lines: list[Line] = []
+    error = status.get("error") or {}
+    if error:
+        lines.append(("cause", clean(error.get("message"), 400), "act"))
+        if error.get("hint"):
+            lines.append(("to do", clean(error.get("hint"), 400), "text"))
+    if status.get("state") not in TERMINAL and pipeline:
+        lines += _pipeline(pipeline)
+    waiting = status.get("waiting")
+    if waiting and status.get("state") not in TERMINAL:
+        lines.append(("waits", clean(f"for {waiting.get('on') or waiting.get('for')}", 200), "watch"))
+    evaluated = metrics.get("eval/reward_mean")
+    last = evaluated.last() if evaluated is not None else None
+    if last is not None:
+        lines.append(("eval", f"reward {short(last[1])} at step {last[0]:.0f}", "text"))
+    idle = [
+        f"{word} idle {100 * latest[name]:.0f} %"
+        for word, name in (("trainer", "trainer/idle_ratio"), ("rollouts", "rollouter/idle_ratio"))
+        if name in latest
+    ]
+    if idle:
+        lines.append(("busy", ", ".join(idle), "text"))
+    speed = [
+        f"{short(latest[name])} {word}"
+        for word, name in (
+            ("tokens/s played", "throughput/gen_tokens_per_sec"),
+            ("tokens/s trained", "throughput/train_tokens_per_sec"),
+            ("samples/s", "throughput/samples_per_sec"),
+        )
+        if name in latest
+    ]
+    if speed:
+        lines.append(("speed", ", ".join(speed), "text"))
+    if "time/step" in latest:
+        sync = f", of it weight sync {duration_of(latest['time/weight_sync'])}" if "time/weight_sync" in latest else ""
+        lines.append(("step", f"{duration_of(latest['time/step'])}{sync}", "text"))
+    for gpu in pipeline.get("gpus") or ():
+        lines.append((f"GPU{gpu.get('index')}", _gpu(gpu), "text"))
+    if groups:
+        lines.append(("group", _group(groups[-1]), "text"))
+    checkpoint = status.get("last_checkpoint")
+    if checkpoint:
+        best = (status.get("best") or {}).get("step")
+        lines.append(("saved", f"checkpoint step_{checkpoint.get('step')}, best step_{best}", "text"))
+    for warning in (status.get("warnings") or [])[-2:]:
+        lines.append(("warning", clean(warning.get("text"), 300), "watch"))
+    return lines
+
+
+def _pipeline(pipeline: Mapping[str, Any]) -> list[Line]:
+    most = pipeline.get("max") or 0
+    playing = f"{pipeline.get('running') or 0} of {most} episodes running" if most else "no episode runs"
+    if pipeline.get("judging"):
+        playing += f", {pipeline['judging']} with the judge"
+    need = pipeline.get("need") or 0
+    ready = f", {pipeline.get('ready') or 0} of {need} ready for the next batch" if need else ""
+    learner = clean(pipeline.get("learner") or "idle", 20)
+    sync = pipeline.get("sync")
+    weights = f", weights {clean(sync, 20)}" if sync not in (None, "idle") else ""
+    return [("rollouts", playing + ready, "text"), ("trainer", learner + weights, "text")]
+
+
+def _gpu(gpu: Mapping[str, Any]) -> str:
+    parts = [clean(gpu.get("role") or "", 20)]
+    if gpu.get("util") is not None:
+        parts.append(f"{100 * gpu['util']:.0f} %")
+    if gpu.get("used_bytes") is not None and gpu.get("total_bytes"):
+        parts.append(f"{gpu['used_bytes'] / _GIB:.1f} of {gpu['total_bytes'] / _GIB:.0f} GiB")
+    return " ".join(part for part in parts if part)
+
+
+def _group(group: Mapping[str, Any]) -> str:
+    rewards = " ".join(short(reward) for reward in (group.get("rewards") or [])[:16])
+    std = group.get("std")
+    spread = "all alike: nothing to learn" if group.get("dead") else f"std {short(std)}" if std is not None else ""
+    return f"seed {group.get('seed')}, rewards {rewards}, {spread}".rstrip(", ")
+
+
+def duration_of(seconds: float) -> str:
+    """Tenths below ten seconds."""
+    return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)

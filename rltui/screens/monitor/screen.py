@@ -1,0 +1,307 @@
+"""The frame of the monitor: where the run is, the tabs, steering. It hands what changed to the tab that shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.timer import Timer
+from textual.widget import AwaitMount
+
+from rltui.screens.base import AppScreen
+from rltui.screens.messages import RunChanged, RunLost, RunOpened, SteerChanged
+from rltui.screens.monitor.bars import BUILT, TABS, ProgressBar, TabBar
+from rltui.screens.monitor.tab import OpenTab, Tab
+from rltui.widgets.bindings import bindings
+from rltui.widgets.header import Header
+from rltui.widgets.key_bar import KeyBar
+
+if TYPE_CHECKING:
+    from rltui.model.run import RunModel
+    from rltui.opened import OpenRun
+
+
+LATER_S = 0.5  # until the next tab is made in advance
+
+
+class MonitorScreen(AppScreen):
+    BINDINGS: ClassVar[list[BindingType]] = bindings("monitor")
+    DEFAULT_CSS = "MonitorScreen > #tabs { height: 1fr; }"
+
+    def __init__(self, opened: OpenRun) -> None:
+        super().__init__(name="monitor")
+        self.opened = opened
+        self._tab: Tab | None = None
+        self._place: dict[str, Any] | None = None  # where in the tab, once it has started
+        self._mounting: dict[str, AwaitMount] = {}  # by tab: until it is there
+        self._started = False  # whether the tab that shows has got the focus
+        self._wanted = ""  # the tab that a person asked for last; it shows as soon as there is a model
+        self._tick: Timer | None = None
+        self._steer_first = False
+        self._was_live = False
+        self._why = ""  # why the run cannot be read at all
+
+    def body(self) -> ComposeResult:
+        yield TabBar(self.opened.period_s)
+        yield ProgressBar()
+        yield Container(id="tabs")
+
+    @property
+    def model(self) -> RunModel | None:
+        return self.opened.model
+
+    def on_mount(self) -> None:
+        self.query_one(Header).set_run(self.opened.name)
+        self._tick = self.set_interval(1.0, self._second)
+        if self.model is not None:
+            self._opened()
+
+    # What the watcher tells
+
+    @on(RunOpened)
+    def _opened(self) -> None:
+        assert self.model is not None
+        self.query_one(TabBar).follow(self.model)
+        self.query_one(ProgressBar).follow(self.model)
+
+    @on(RunChanged)
+    async def _changed(self, event: RunChanged) -> None:
+        if self.model is None:
+            return
+        if self._tab is None:
+            place = self.app.memory.of(self.opened.key)  # type: ignore[attr-defined]
+            remembered = place.get("tab")
+            await self.show_tab(self._wanted or (remembered if remembered in BUILT else BUILT[0]))
+        if self._why or "error" in event.change:
+            self._why = ""
+            self.refresh_bindings()
+        if self._steer_first:
+            self._steer_first = False
+            await self.action_steer()
+        for tab in self.query(Tab):
+            tab.pending |= event.change.what
+        self._bring_up_to_date()
+        self._say_where()
+        if self._was_live and not self.model.live:
+            state = str((self.model.status or {}).get("state"))
+            self.app.ended(str(self.opened.path), state)  # type: ignore[attr-defined]
+        self._was_live = self.model.live and self.model.status is not None
+
+    @on(RunLost)
+    def _lost(self, event: RunLost) -> None:
+        self._why = event.why
+        self.query_one(TabBar).follow(self.model, event.why)
+        self.refresh_bindings()
+
+    @on(SteerChanged)
+    def _steered(self, event: SteerChanged) -> None:
+        from rltui.screens.steer import told
+
+        for request in event.requests:
+            words, level = told(request)
+            self.query_one(KeyBar).status("" if request.state == "done" else words, level)
+            if request.settled:
+                self.say(words, level)  # type: ignore[arg-type]
+
+    def _second(self) -> None:
+        """Ages and elapsed time; while nothing runs they stand still."""
+        if self.is_current and self.model is not None and (self.model.live or self.model.error):
+            self.query_one(TabBar).update_bar()
+            self.query_one(ProgressBar).update_bar()
+
+    def _say_where(self) -> None:
+        assert self.model is not None
+        status = self.model.status or {}
+        self.query_one(Header).set_run(self.opened.name, str(status.get("state") or "starting"))
+        self.query_one(TabBar).follow(self.model)
+        self.query_one(ProgressBar).follow(self.model)
+
+    def _bring_up_to_date(self) -> None:
+        tab = self._tab
+        # A tab that is being mounted is told when it is ready.
+        if tab is not None and tab.is_mounted and self.model is not None and self.is_current and tab.pending:
+            what, tab.pending = tab.pending, frozenset()
+            tab.update(self.model, what)
+
+    @on(Tab.Ready)
+    def _ready(self) -> None:
+        self._start_tab()
+
+    def _start_tab(self) -> None:
+        """Put the focus into the tab that shows, and bring it up to date."""
+        if self._tab is not None and self._tab.is_mounted and not self._started:
+            self._started = True
+            self._tab.start()
+        self._bring_up_to_date()
+        if self._place is not None and self._started and self._tab is not None:
+            place, self._place = self._place, None
+            self._tab.go(place)
+
+    def on_screen_resume(self) -> None:
+        """What came while another screen was shown."""
+        self._bring_up_to_date()
+
+    def steer_soon(self) -> None:
+        """Ask for a verb as soon as the run has been read."""
+        if self._tab is not None:
+            self.call_later(self.action_steer)
+        else:
+            self._steer_first = True
+
+    # Tabs
+
+    async def show_tab(self, name: str) -> Tab | None:
+        """Show one of BUILT; it is made when it is first wanted."""
+        self._wanted = name
+        if self.model is None or (self._tab is not None and self._tab.tab == name):
+            return self._tab
+        if self.maximized is not None:
+            self.minimize()
+        if self._tab is not None:
+            self._tab.display = False
+        tab = self._known(name)
+        new = tab is None
+        self._tab = tab = tab or self._make(name)
+        tab.display, self._started = True, False
+        self.query_one(TabBar).show(name)
+        if new:
+            self._mounting[name] = self.query_one("#tabs").mount(tab)
+            self.set_timer(LATER_S, self._make_next)
+        # A key that comes now waits with us: it is for the tab that was asked for before it.
+        await self._mounting[name]
+        if tab is self._tab:  # no other one was wanted meanwhile
+            self._start_tab()
+        return tab
+
+    def _known(self, name: str) -> Tab | None:
+        return next(iter(self.query(f"#tab-{name}").results(Tab)), None)
+
+    def _make(self, name: str) -> Tab:
+        tab = _make(name, self.opened)
+        tab.restore(self._remembered().get(name) or {})
+        return tab
+
+    def _make_next(self) -> None:
+        """Make the tabs that nobody has asked for yet, one at a time: making one takes long enough to be felt."""
+        name = next((name for name in BUILT if self._known(name) is None), None)
+        if name is not None and self.is_attached:
+            tab = self._make(name)
+            tab.display = False
+            self._mounting[name] = self.query_one("#tabs").mount(tab)
+            self.set_timer(LATER_S, self._make_next)
+
+    def _remembered(self) -> dict[str, Any]:
+        place = self.app.memory.of(self.opened.key)  # type: ignore[attr-defined]
+        tabs = place.get("tabs")
+        return {key: value for key, value in tabs.items() if isinstance(value, dict)} if isinstance(tabs, dict) else {}
+
+    def remember(self) -> None:
+        """Keep where the person is in this run."""
+        if self._tab is not None:
+            tabs = {**self._remembered(), **{tab.tab: tab.place() for tab in self.query(Tab)}}
+            self.app.memory.keep(self.opened.key, tab=self._tab.tab, tabs=tabs)  # type: ignore[attr-defined]
+
+    @on(OpenTab)
+    async def _open_tab(self, event: OpenTab) -> None:
+        self._place = event.place
+        await self.show_tab(event.tab)
+        self._start_tab()
+
+    def _turn(self, by: int) -> None:
+        """In a narrow tab the next pane comes to the front."""
+        tab = self._tab
+        if tab is not None and tab.has_class("-narrow") and self.maximized is None:
+            panes = tab.panes
+            at = next((i for i, pane in enumerate(panes) if pane.has_class("-front")), 0)
+            tab.to_front(panes[(at + by) % len(panes)])
+            self.focus_in(next(pane for pane in panes if pane.has_class("-front")))
+        else:
+            super()._turn(by)
+
+    async def _tab_by(self, by: int) -> None:
+        at = BUILT.index(self._wanted or BUILT[0])
+        await self.show_tab(BUILT[(at + by) % len(BUILT)])
+
+    async def action_overview(self) -> None:
+        await self.show_tab("overview")
+
+    async def action_rollouts(self) -> None:
+        await self.show_tab("rollouts")
+
+    async def action_logs(self) -> None:
+        await self.show_tab("logs")
+
+    def action_metrics(self) -> None:
+        self._not_built("metrics")
+
+    def action_judge(self) -> None:
+        self._not_built("judge")
+
+    def action_pipeline(self) -> None:
+        self._not_built("pipeline")
+
+    def _not_built(self, name: str) -> None:
+        self.say(f"the {dict(TABS)[name]} tab is not built yet; `rltui show RUN --json` has the numbers")
+
+    async def action_next_tab(self) -> None:
+        await self._tab_by(1)
+
+    async def action_previous_tab(self) -> None:
+        await self._tab_by(-1)
+
+    # Actions
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A source that answers needs no retry."""
+        if action == "retry":
+            return bool(self._why or (self.model is not None and self.model.error))
+        return super().check_action(action, parameters)
+
+    def action_back(self) -> None:
+        self.app.action_runs()  # type: ignore[attr-defined]
+
+    def action_follow(self) -> None:
+        if self._tab is not None:
+            self._tab.follow()
+
+    def action_retry(self) -> None:
+        self.opened.look_now()
+
+    async def action_steer(self) -> None:
+        from rltui.screens.steer import steer_screen
+
+        steering, model = self.opened.steering, self.model
+        if steering is None or model is None:
+            self.say("the run has not been read yet", "watch")
+            return
+        readonly = self.app.options.readonly  # type: ignore[attr-defined]
+        await self.app.push_screen(steer_screen(self.opened.name, model.status, steering, readonly), self._steer)
+
+    def _steer(self, verb: str | None) -> None:
+        from rltui.screens.steer import kill_screen
+
+        if verb == "kill" and self.model is not None:
+            self.app.push_screen(kill_screen(self.opened.name, self.model.status), self._ask)
+        else:
+            self._ask(verb)
+
+    def _ask(self, verb: str | None) -> None:
+        if verb is not None:
+            self.opened.ask(verb)
+
+
+def _make(name: str, opened: OpenRun) -> Tab:
+    if name == "overview":
+        from rltui.screens.monitor.overview import Overview
+
+        return Overview()
+    if name == "rollouts":
+        from rltui.screens.monitor.rollouts import Rollouts
+
+        return Rollouts(opened)
+    from rltui.screens.monitor.logs import Logs
+
+    return Logs(opened)

@@ -1,0 +1,279 @@
+"""Screen 1: the runs of a folder, and what each of them is doing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from rltui.screens.base import AppScreen
+from rltui.screens.messages import RunsChanged, RunsFailed
+from rltui.screens.runs_detail import RunDetail
+from rltui.screens.runs_line import head
+from rltui.screens.runs_list import RunRows
+from rltui.sources.find import is_run
+from rltui.text import clean
+from rltui.text_lines import wrap
+from rltui.watch import FolderWatcher, is_live
+from rltui.widgets.bindings import bindings
+from rltui.widgets.lines import Lines, focus_now, look_of
+from rltui.widgets.pane import Pane
+from rltui.widgets.prompt import Prompt
+from rltui.widgets.virtual_list import VirtualList
+
+DETAIL_ROWS = 28  # from this height on the strip below the list shows
+
+
+def shortened(folder: Path) -> str:
+    """The whole path, with ~ for the home."""
+    path, home = folder.absolute(), Path.home()
+    return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)
+
+
+class ColumnNames(Lines, can_focus=False):
+    """The names of the columns; where there is no run, what to do."""
+
+    def on_mount(self) -> None:
+        self.line_count = 1
+
+    def line(self, y: int, width: int) -> list[Segment]:
+        return head(width, look_of(self))
+
+
+class Instead(Lines, can_focus=False):
+    """Stands in place of the list: why it is empty."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: list[tuple[str, str]] = []
+        self._rows: list[tuple[str, str]] = []  # wrapped
+
+    def say(self, *lines: tuple[str, str]) -> None:
+        """(text, style) of each line."""
+        self._said = list(lines)
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        room = max(20, self.size.width - 5)
+        self._rows = [(row, style) for text, style in self._said for row in wrap(clean(text, 1000), room)]
+        self.line_count = len(self._rows)
+        self.refresh()
+
+    def line(self, y: int, width: int) -> list[Segment]:
+        text, style = self._rows[y]
+        return [Segment(f"   {text}", look_of(self).style(style))]
+
+
+class RunsScreen(AppScreen):
+    BINDINGS: ClassVar[list[BindingType]] = bindings("runs")
+    DEFAULT_CSS = """
+    RunsScreen ColumnNames { height: 1; }
+    RunsScreen Instead { display: none; }
+    RunsScreen.-none Instead { display: block; }
+    RunsScreen.-none #runs, RunsScreen.-none ColumnNames { display: none; }
+    RunsScreen #detail { height: 6; display: none; }
+    RunsScreen.-detail #detail { display: block; }
+    RunsScreen.-none #detail { display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="runs")
+        self.rows = RunRows()
+        self._folder = Path()
+        self._scanned = (0, 1)
+        self._filter = ""
+        self._moved = False  # whether the cursor was
+
+    def body(self) -> ComposeResult:
+        with Pane(id="list"):
+            yield ColumnNames()
+            yield VirtualList(self.rows, id="runs")
+            yield Instead()
+            yield Prompt("/", placeholder="words in name, state or label", id="filter")
+            yield Prompt("path", placeholder="of a run, or of a folder of runs", id="attach")
+        with Pane(title="Run", id="detail"):
+            yield RunDetail()
+
+    def on_mount(self) -> None:
+        self.set_class(self.app.size.height >= DETAIL_ROWS, "-detail")
+        self._update()
+
+    # The folder
+
+    def show_folder(self, folder: Path) -> None:
+        """List the runs of another folder from now on."""
+        self._folder, self._scanned = folder, (0, 1)
+        self.rows.clear()
+        if self.is_mounted:
+            self.query_one("#runs", VirtualList).update_rows()
+            self._update()
+
+    def watcher(self, folder: Path, period_s: float) -> FolderWatcher:
+        """What keeps this screen up to date."""
+        return FolderWatcher(
+            folder,
+            found=lambda *found: self.post_message(RunsChanged(*found)),
+            failed=lambda why: self.post_message(RunsFailed(why)),
+            period_s=period_s,
+        )
+
+    @on(RunsChanged)
+    def _runs_changed(self, event: RunsChanged) -> None:
+        self._scanned = (event.scanned, event.total)
+        self.rows.now = time.time()
+        runs = self.query_one("#runs", VirtualList)
+        for row in event.rows:
+            before = self.rows.of(row.path)
+            if before is not None and is_live(before.state) and not is_live(row.state):
+                self.app.ended(row.path, row.state)  # type: ignore[attr-defined]
+        same = self.rows.update(event.rows, event.gone)
+        if same is None and not self._moved:
+            runs.set_rows(self.rows)  # the newest run, until the person has chosen one
+        elif same is None:
+            runs.update_rows()
+        else:
+            for i in same:
+                runs.refresh_row(i)
+        self._update()
+
+    @on(RunsFailed)
+    def _failed(self, event: RunsFailed) -> None:
+        self.rows.clear()
+        self.query_one("#runs", VirtualList).update_rows()
+        self.add_class("-none")
+        self.query_one("#list", Pane).set_info("")
+        self.query_one(Instead).say(
+            (event.why, "act"), ("It is tried again every few seconds. a: another folder", "dim")
+        )
+
+    def _update(self) -> None:
+        """Titles, counts, the strip below, and the words where there is nothing."""
+        shown, known = len(self.rows), self.rows.known
+        scanned, total = self._scanned
+        pane = self.query_one("#list", Pane)
+        pane.set_title(f"Runs in {shortened(self._folder)}")
+        info = f"{known} run{'' if known == 1 else 's'}"
+        if self._filter:
+            info = f"showing {shown} of {known}"
+        if scanned < total:
+            info = f"scanned {scanned} of {total}" if scanned else "reading the folder"
+        elif self.rows.live:
+            info += f", {self.rows.live} live"
+        pane.set_info(info)
+        pane.set_subtitle(f"by {self.rows.sort}")
+        nothing = self.query_one(Instead)
+        self.set_class(not shown, "-none")
+        if not shown and known:
+            nothing.say((f"No run matches {self._filter}", "text"), ("escape: all of them", "dim"))
+        elif not shown and scanned >= total:
+            nothing.say(
+                (f"No runs under {self._folder}.", "text"),
+                ("a: open a run or another folder", "dim"),
+                ("`rltui demo` makes a run, `rltui train FILE` starts yours.", "dim"),
+            )
+        elif not shown:
+            nothing.say(("Reading the folder", "dim"))
+        self._show_detail()
+
+    # The cursor
+
+    @property
+    def path(self) -> Path | None:
+        """The run under the cursor."""
+        at = self.query_one("#runs", VirtualList).cursor
+        return Path(self.rows.row(at).path) if at < len(self.rows) else None
+
+    @on(VirtualList.Highlighted, "#runs")
+    def _highlighted(self, event: VirtualList.Highlighted) -> None:
+        self._moved |= event.index > 0
+        self._show_detail()
+
+    @on(VirtualList.Selected, "#runs")
+    def _selected(self) -> None:
+        if self.path is not None:
+            self.app.open_run(self.path)  # type: ignore[attr-defined]
+
+    def _show_detail(self) -> None:
+        at = self.query_one("#runs", VirtualList).cursor
+        row = self.rows.row(at) if at < len(self.rows) else None
+        self.query_one(RunDetail).show(row)
+
+    # Actions
+
+    def action_filter(self) -> None:
+        self.query_one("#filter", Prompt).open()
+
+    @on(Prompt.Changed, "#filter")
+    def _filter_typed(self, event: Prompt.Changed) -> None:
+        self._keep(event.value)
+
+    @on(Prompt.Submitted, "#filter")
+    def _filter_taken(self, event: Prompt.Submitted) -> None:
+        self._keep(event.value)
+        if not event.value.strip():
+            event.prompt.close()
+        focus_now(self.query_one("#runs"))
+
+    @on(Prompt.Cancelled, "#filter")
+    def _filter_left(self) -> None:
+        self._keep("")
+        focus_now(self.query_one("#runs"))
+
+    def _keep(self, text: str) -> None:
+        self._filter = text.strip()
+        self.rows.filter(text)
+        self.query_one("#runs", VirtualList).update_rows()
+        self._update()
+
+    def action_back(self) -> None:
+        prompt = self.query_one("#filter", Prompt)
+        prompt.close()
+        self._keep("")
+
+    def action_attach(self) -> None:
+        self.query_one("#attach", Prompt).open()
+
+    @on(Prompt.Submitted, "#attach")
+    def _attach_path(self, event: Prompt.Submitted) -> None:
+        path = Path(event.value.strip()).expanduser()
+        if not event.value.strip() or not path.is_dir():
+            event.prompt.set_note(f"no folder {path}" if event.value.strip() else "a path, please", "watch")
+            return
+        self._leave_attach(event)
+        if is_run(path):
+            self.app.open_run(path.absolute())  # type: ignore[attr-defined]
+        else:
+            self.app.watch_folder(path)  # type: ignore[attr-defined]
+
+    @on(Prompt.Cancelled, "#attach")
+    def _leave_attach(self, event: Prompt.Changed) -> None:
+        event.prompt.close()
+        focus_now(self.query_one("#runs"))
+
+    def action_steer(self) -> None:
+        if self.path is not None:
+            self.app.steer_run(self.path)  # type: ignore[attr-defined]
+
+    def action_mark(self) -> None:
+        runs = self.query_one("#runs", VirtualList)
+        if runs.cursor < len(self.rows):
+            self.rows.toggle_mark(runs.cursor)
+            runs.refresh_row(runs.cursor)
+            runs.action_down()
+
+    def action_sort(self) -> None:
+        self.rows.sort_next()
+        self.query_one("#runs", VirtualList).update_rows()
+        self._update()
+
+    def action_copy(self) -> None:
+        if self.path is not None:
+            self.app.copy(str(self.path))  # type: ignore[attr-defined]

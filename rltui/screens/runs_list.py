@@ -1,0 +1,133 @@
+"""The list of runs as data: which are shown, in which order, and what stands in a line. No widget in here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+
+from rltui.screens.runs_line import columns, line
+from rltui.watch import is_live
+
+if TYPE_CHECKING:
+    from rltui.look.look import Look
+    from rltui.sources.folder import RunRow
+
+SORTS = ("newest", "name", "state", "reward")
+_STATE_ORDER = (
+    "running",
+    "paused",
+    "stopping",
+    "starting",
+    "queued",
+    "failed",
+    "unreadable",
+    "cancelled",
+    "succeeded",
+)
+
+
+class RunRows:
+    """The runs that are known, filtered and sorted; the row source of the list."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, RunRow] = {}
+        self._shown: list[RunRow] = []
+        self._filter: tuple[str, ...] = ()
+        self.sort = SORTS[0]
+        self.marks: set[str] = set()  # paths
+        self.now = 0.0  # epoch seconds that ages are counted to
+
+    def __len__(self) -> int:
+        return len(self._shown)
+
+    @property
+    def known(self) -> int:
+        return len(self._known)
+
+    @property
+    def live(self) -> int:
+        return sum(is_live(row.state) for row in self._known.values())
+
+    def all(self) -> list[RunRow]:
+        """Every run that is known, shown or not."""
+        return list(self._known.values())
+
+    def row(self, i: int) -> RunRow:
+        return self._shown[i]
+
+    def key(self, i: int) -> str:
+        return self._shown[i].path
+
+    def of(self, path: str) -> RunRow | None:
+        """What is known of a run, shown or not."""
+        return self._known.get(path)
+
+    def find(self, path: str) -> int | None:
+        return next((i for i, row in enumerate(self._shown) if row.path == path), None)
+
+    def update(self, rows: Iterable[RunRow], gone: Iterable[str] = ()) -> list[int] | None:
+        """Take in rows that are new or changed. Gives the shown ones to draw anew; None: the order is another."""
+        before = [row.path for row in self._shown]
+        changed = set()
+        for row in rows:
+            self._known[row.path] = row
+            changed.add(row.path)
+        for path in gone:
+            self._known.pop(path, None)
+            self.marks.discard(path)
+        self.arrange()
+        if before != [row.path for row in self._shown]:
+            return None
+        return [i for i, path in enumerate(before) if path in changed]
+
+    def clear(self) -> None:
+        self._known.clear()
+        self._shown.clear()
+        self.marks.clear()
+
+    def filter(self, text: str) -> None:
+        """Keep the runs that have every word of `text` in name, state or label; all of them if it is blank."""
+        self._filter = tuple(text.casefold().split())
+        self.arrange()
+
+    def sort_next(self) -> str:
+        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        self.arrange()
+        return self.sort
+
+    def toggle_mark(self, i: int) -> None:
+        self.marks ^= {self._shown[i].path}
+
+    def arrange(self) -> None:
+        rows = [row for row in self._known.values() if self._fits(row)]
+        rows.sort(key=lambda row: row.name)
+        rows.sort(key=_ORDERS[self.sort])
+        self._shown = rows
+
+    def _fits(self, row: RunRow) -> bool:
+        if not self._filter:
+            return True
+        text = f"{row.name} {row.state} {row.label or ''}".casefold()
+        return all(word in text for word in self._filter)
+
+    def cells(self, i: int, width: int, look: Look) -> list[Segment]:
+        row = self._shown[i]
+        return line(row, columns(width), look, marked=row.path in self.marks, now=self.now)
+
+
+def _newest(row: RunRow) -> float:
+    return -(row.created or 0.0)
+
+
+def _by_state(row: RunRow) -> tuple[int, float]:
+    place = _STATE_ORDER.index(row.state) if row.state in _STATE_ORDER else len(_STATE_ORDER)
+    return place, _newest(row)
+
+
+def _best_reward(row: RunRow) -> float:
+    return float("inf") if row.reward is None else -row.reward
+
+
+_ORDERS = {"newest": _newest, "name": lambda row: row.name.casefold(), "state": _by_state, "reward": _best_reward}

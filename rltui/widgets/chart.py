@@ -1,0 +1,304 @@
+"""A chart of one or more series. It draws when it is seen and repaints only the cells that changed.
+
+In braille, in ASCII where the look asks for it. A UTF-8 terminal whose font has no braille is not noticed: --ascii
+helps there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from rich.segment import Segment
+from rich.style import Style as RichStyle
+from textual import events
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from rltui.charts.draw import Drawing, draw
+from rltui.charts.parts import Axis, Description, Ink, Mark, Options, Run, Series, Style
+from rltui.charts.pyramid import Pyramid
+from rltui.charts.smooth import DEFAULT_WEIGHT, Ema
+from rltui.look import ColorMode, Look
+from rltui.look.colors import blend
+from rltui.text import clean
+from rltui.widgets.bar import changed_cells
+from rltui.widgets.bindings import bindings
+from rltui.widgets.lines import look_of, safe_segments
+
+_NARROWEST = 2.0  # steps that a zoom shows at least
+_FAINT = 0.45  # share of its colour that raw data keep behind their average
+_SLICE = 20_000  # points smoothed before other work gets its turn
+
+
+class Chart(Widget, can_focus=True, inherit_bindings=False):
+    """Call `set_series` once and `refresh_data` when the data may have grown.
+
+    `axes` are the ways to label x, of which `a` takes the next. `ema` is the weight of the average that is
+    drawn in front of the data, 0 for none (see charts.smooth.default_weight).
+    """
+
+    ALLOW_SELECT = False
+    BINDINGS = bindings("chart")
+    DEFAULT_CSS = "Chart { width: 1fr; height: 1fr; }"
+
+    class CursorMoved(Message):
+        """A person moved the cursor to `x`, or took it away (None). `set_cursor` on the other charts follows it."""
+
+        def __init__(self, chart: Chart, x: float | None) -> None:
+            super().__init__()
+            self.chart, self.x = chart, x
+
+    class Opened(Message):
+        """What lies behind `x` is wanted: the cursor's x, else the last one."""
+
+        def __init__(self, chart: Chart, x: float) -> None:
+            super().__init__()
+            self.chart, self.x = chart, x
+
+    class Described(Message):
+        """`chart.description` changed: for the title of a pane."""
+
+        def __init__(self, chart: Chart) -> None:
+            super().__init__()
+            self.chart = chart
+
+    def __init__(
+        self, *, ema: float = 0.0, axes: Sequence[Axis] = (Axis(),), name: str | None = None, id: str | None = None
+    ) -> None:
+        super().__init__(name=name, id=id)
+        self.options = Options(axis=axes[0])
+        self.ema = ema
+        self.description = Description()
+        self._axes = tuple(axes)
+        self._ema_if_on = ema or DEFAULT_WEIGHT
+        self._series: list[Series] = []
+        self._emas: dict[Pyramid, Ema] = {}
+        self._drawing = Drawing([], Description())
+        self._drawn_for: object = None  # size and look of the drawing; None: it is out of date
+        self._catching_up = False
+        self._pressed: int | None = None
+
+    # What is shown
+
+    def set_series(self, series: Sequence[Series]) -> None:
+        """Shows these, the first in front."""
+        self._series = [replace(one, name=clean(one.name, 100)) for one in series]
+        self._emas = {one.pyramid: ema for one in series if (ema := self._emas.get(one.pyramid))}
+        self.refresh_data()
+
+    def set_options(self, **changes: Any) -> None:
+        """Changes fields of `options`."""
+        if "marks" in changes:
+            changes["marks"] = tuple(Mark(mark.x, clean(mark.label, 60)) for mark in changes["marks"])
+        options = replace(self.options, **changes)
+        if options != self.options:
+            self.options = options
+            self.refresh_data()
+
+    def set_cursor(self, x: float | None) -> None:
+        """Puts the cursor at `x`; no message is sent."""
+        self.set_options(cursor=x)
+
+    def refresh_data(self) -> None:
+        """Draws again what is seen of the data; a chart that is not seen only remembers to."""
+        self._drawn_for = None
+        if not (self.is_attached and self.size and self.is_on_screen):
+            return
+        before = self._drawing.lines
+        self._draw()
+        lines = self._drawing.lines
+        if len(lines) != len(before):
+            self.refresh()
+            return
+        regions = []
+        for y, (new, old) in enumerate(zip(lines, before, strict=True)):
+            if new != old and (cells := changed_cells(self._strip(old), self._strip(new))) is not None:
+                regions.append(Region(cells[0], y, cells[1] - cells[0], 1))
+        if regions:
+            self.refresh(*regions)
+
+    def render_line(self, y: int) -> Strip:
+        """One row of the screen."""
+        if self._drawn_for != self._shown_as():
+            self._draw()
+        if y >= len(self._drawing.lines):
+            return Strip.blank(self.size.width, self.rich_style)
+        return self._strip(self._drawing.lines[y])
+
+    def _strip(self, line: Sequence[Run]) -> Strip:
+        look, width = look_of(self), self.size.width
+        segments = safe_segments(Segment(text, _rich(look, style)) for text, style in line)
+        return Strip(Segment.apply_style(segments, self.rich_style)).adjust_cell_length(width, self.rich_style)
+
+    def _shown_as(self) -> object:
+        return self.size, id(look_of(self))
+
+    def _draw(self) -> None:
+        look = look_of(self)
+        smoothed = self.ema > 0 and self._smooth()
+        series = [replace(one, smooth=self._emas[one.pyramid].pyramid) for one in self._series] if smoothed else None
+        level = "ascii" if look.ascii else "braille"
+        self._drawing = draw(series or self._series, self.options, self.size.width, self.size.height, level, look)
+        self._drawn_for = self._shown_as()
+        if self._drawing.description != self.description:
+            self.description = self._drawing.description
+            self.post_message(self.Described(self))
+
+    def _smooth(self) -> bool:
+        """Brings the averages up to date, a slice at a time; the raw data are shown until they are."""
+        for one in self._series:
+            ema = self._emas.get(one.pyramid)
+            if ema is None or ema.weight != self.ema:
+                ema = self._emas[one.pyramid] = Ema(one.pyramid, self.ema)
+            if ema.update(_SLICE):
+                if not self._catching_up:
+                    self._catching_up = True
+                    self.set_timer(0.005, self._catch_up)
+                return False
+        return True
+
+    def _catch_up(self) -> None:
+        self._catching_up = False
+        if self.ema > 0 and self._smooth():
+            self.refresh_data()
+
+    # Keys
+
+    def action_cursor_left(self) -> None:
+        self._move_cursor(-1)
+
+    def action_cursor_right(self) -> None:
+        self._move_cursor(1)
+
+    def action_zoom_in(self) -> None:
+        self._zoom(0.5, self.options.cursor)
+
+    def action_zoom_out(self) -> None:
+        self._zoom(2.0, self.options.cursor)
+
+    def action_ema(self) -> None:
+        self.ema = 0.0 if self.ema else self._ema_if_on
+        self.refresh_data()
+
+    def action_log_y(self) -> None:
+        self.set_options(log_y=not self.options.log_y)
+
+    def action_log_x(self) -> None:
+        self.set_options(log_x=not self.options.log_x)
+
+    def action_clip(self) -> None:
+        self.set_options(clip=not self.options.clip)
+
+    def action_labels(self) -> None:
+        at = self._axes.index(self.options.axis) if self.options.axis in self._axes else -1
+        self.set_options(axis=self._axes[(at + 1) % len(self._axes)])
+
+    def action_open(self) -> None:
+        x = self.options.cursor
+        if x is None and (full := self._full_range()):
+            x = full[1]
+        if x is not None:
+            self.post_message(self.Opened(self, x))
+
+    def _move_cursor(self, direction: int) -> None:
+        """One column, at least one point, further; beyond the last point the cursor goes."""
+        full = self._full_range()
+        if full is None:
+            return
+        view = self.options.view or full
+        cursor = self.options.cursor
+        column = (view[1] - view[0]) / max(1, self._drawing.plot_width)
+        points = self._series[0].pyramid
+        if cursor is None:
+            at = points.at(view[1]) if direction < 0 else None
+            self._put_cursor(at[0] if at else None)
+            return
+        x = points.neighbour(cursor, direction * column)
+        if x is None and direction < 0:
+            return
+        if x is not None and self.options.view and not view[0] <= x <= view[1]:
+            shift = x - view[0] if x < view[0] else x - view[1]
+            self.set_options(view=(view[0] + shift, view[1] + shift))
+        self._put_cursor(x)
+
+    def _put_cursor(self, x: float | None) -> None:
+        if x != self.options.cursor:
+            self.set_cursor(x)
+            self.post_message(self.CursorMoved(self, x))
+
+    def _zoom(self, factor: float, around: float | None) -> None:
+        """A range `factor` times as wide, `around` staying in its place (without it, the right end)."""
+        full = self._full_range()
+        if full is None:
+            return
+        low, high = self.options.view or full
+        center = high if around is None else min(high, max(low, around))
+        low, high = center - (center - low) * factor, center + (high - center) * factor
+        self._show_range(low, high, full)
+
+    def _show_range(self, low: float, high: float, full: tuple[float, float]) -> None:
+        if high - low < min(_NARROWEST, full[1] - full[0]):
+            return
+        whole = high - low >= full[1] - full[0]
+        self.set_options(view=None if whole else (max(low, full[0]), min(high, full[1])))
+
+    def _full_range(self) -> tuple[float, float] | None:
+        ranges = [found for one in self._series if (found := one.pyramid.range())]
+        return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
+
+    # The mouse
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self._zoom(0.5, self._x_at(event.x))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self._zoom(2.0, self._x_at(event.x))
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._pressed = event.x
+        self.capture_mouse()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """A click puts the cursor, a drag selects a range."""
+        self.release_mouse()
+        pressed, self._pressed = self._pressed, None
+        full, x = self._full_range(), self._x_at(event.x)
+        if pressed is None or full is None or x is None:
+            return
+        start = self._x_at(pressed)
+        if abs(event.x - pressed) > 1 and start is not None:
+            self._show_range(min(start, x), max(start, x), full)
+        elif at := self._series[0].pyramid.at(x):
+            self._put_cursor(at[0])
+
+    def _x_at(self, column: int) -> float | None:
+        """The x in the middle of a column of the widget, the nearest one in the plot."""
+        drawing = self._drawing
+        if drawing.x is None:
+            return None
+        place = (column - drawing.left + 0.5) / drawing.plot_width
+        return drawing.x.value(min(1.0, max(0.0, place)))
+
+
+def _rich(look: Look, style: Style) -> RichStyle:
+    if not isinstance(style, Ink):
+        return look.style(style)
+    ink = look.series(style.index)
+    if not style.faint:
+        return ink
+    if look.color is ColorMode.TRUECOLOR and ink.color:
+        return _blended(look.theme.rgb.colors["background"], ink.color.get_truecolor().hex)
+    return ink + RichStyle(dim=True)
+
+
+@cache
+def _blended(background: str, color: str) -> RichStyle:
+    """Terminals dim a colour each in their own way, some not at all."""
+    return RichStyle(color=blend((background, color), _FAINT))

@@ -1,0 +1,149 @@
+"""Screen 1: the runs of a folder."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from rltui.screens.runs import RunsScreen
+from tests.tui.app_driver import build, run_in, screen_text, until
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    return runs
+
+
+def under_cursor(app) -> str:
+    screen = app.get_screen("runs")
+    assert isinstance(screen, RunsScreen) and screen.path is not None
+    return screen.path.name
+
+
+async def test_runs_are_listed_and_one_that_cannot_be_read_says_why(folder):
+    run_in(folder, "good")
+    bad = run_in(folder, "bad", number=2)
+    (bad / "status.json").write_text("{no")
+    app = build(folder)
+    async with app.run_test(size=(120, 30)):
+        await until(app, "2 runs")
+        for part in ("status.json is damaged", "succeeded", "4/4"):
+            await until(app, part)
+
+
+async def test_an_empty_folder_says_what_to_do(folder):
+    app = build(folder)
+    async with app.run_test(size=(80, 24)):
+        await until(app, "No runs under")
+        await until(app, "a: open a run")
+
+
+async def test_a_folder_that_cannot_be_read_is_a_line_and_the_app_lives(folder):
+    (folder / "loop").symlink_to("loop")
+    app = build(folder / "loop")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(app, "cannot be read")
+        await pilot.press("2")
+        await until(app, "not built yet")
+
+
+async def test_the_filter_says_what_it_keeps_and_escape_takes_it_away(folder):
+    for number, name in enumerate(("alpha", "beta", "gamma"), 1):
+        run_in(folder, name, number=number)
+    app = build(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(app, "3 runs")
+        await pilot.press("/", "b", "e", "t")
+        await until(app, "showing 1 of 3")
+        await until(app, lambda: "beta-rl" in screen_text(app) and "alpha-rl" not in screen_text(app))
+        await pilot.press("enter")
+        await until(app, "showing 1 of 3")
+        await pilot.press("escape")
+        await until(app, "3 runs")
+        await pilot.press("/", "n", "o", "n", "e")
+        await until(app, "No run matches")
+
+
+async def test_the_cursor_stays_on_its_run_through_sorts_and_new_runs(folder):
+    for number, name in enumerate(("alpha", "beta", "gamma"), 1):
+        run_in(folder, name, number=number)
+    app = build(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(app, "3 runs")
+        await pilot.press("j")
+        chosen = under_cursor(app)
+        await pilot.press("o", "o")
+        assert under_cursor(app) == chosen
+        run_in(folder, "aaaa", number=9)
+        app._folder.soon()
+        await until(app, "4 runs")
+        assert under_cursor(app) == chosen
+
+
+async def test_marks_are_kept_by_run(folder):
+    for number, name in enumerate(("alpha", "beta"), 1):
+        run_in(folder, name, number=number)
+    app = build(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(app, "2 runs")
+        screen = app.get_screen("runs")
+        first = under_cursor(app)
+        await pilot.press("space")
+        assert {path.rsplit("/", 1)[1] for path in screen.rows.marks} == {first}
+        await pilot.press("k", "space")
+        assert not screen.rows.marks
+
+
+async def test_only_runs_that_changed_are_drawn_again(folder):
+    run_in(folder, "alpha", number=1)
+    run_in(folder, "live", kind="running", number=2)
+    app = build(folder)
+    async with app.run_test(size=(120, 30)):
+        await until(app, "1 live")
+        screen = app.get_screen("runs")
+        row = next(row for row in screen.rows.all() if row.state == "running")
+        same = screen.rows.update([row])
+        assert same is not None and [screen.rows.row(i).path for i in same] == [row.path]
+        assert screen.rows.update([]) == []
+
+
+async def test_attach_wants_a_folder_and_opens_a_run(folder, tmp_path):
+    run_in(folder, "alpha")
+    other = run_in(tmp_path / "elsewhere", "far", number=7)
+    app = build(folder)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(app, "1 run")
+        await pilot.press("a", *"/no/such", "enter")
+        await until(app, "no folder /no/such")
+        prompt = app.screen.query_one("#attach")
+        prompt.value = str(other)
+        await pilot.press("enter")
+        await until(app, "step 4/4")
+        assert app.opened is not None and app.opened.path == other
+
+
+async def test_hostile_names_and_labels_are_only_text(folder):
+    path = folder / "\x1b[31mred\x1b]52;c;eA==\x07[bold]x"
+    run_in(folder, "ok")
+    os.rename(next(folder.iterdir()), path)
+    app = build(folder)
+    async with app.run_test(size=(120, 30)):
+        assert "\x1b" not in await until(app, "red[bold]x")
+
+
+async def test_while_a_filter_is_typed_only_keys_that_are_no_text_are_offered(folder):
+    run_in(folder, "alpha")
+    app = build(folder)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(app, "1 run")
+        await pilot.press("/")
+        await until(app, "enter apply  esc cancel")
+        keys = screen_text(app).splitlines()[-1]
+        assert "/ filter" not in keys and "q quit" not in keys
+        await pilot.press("q", "/", "enter")
+        await until(app, "No run matches q/")
