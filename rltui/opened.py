@@ -68,9 +68,9 @@ class OpenRun:
         if self._watcher is not None:
             self._watcher.do(job)
 
-    def ask(self, action: str) -> None:
+    def ask(self, action: str, args: dict[str, Any] | None = None) -> None:
         """Send a request to the run; its states come as SteerChanged."""
-        self.in_thread(lambda: self._ask(action))
+        self.in_thread(lambda: self._ask(action, args))
 
     def _open(self) -> RunModel:
         from rltui.model.run import RunModel
@@ -82,10 +82,10 @@ class OpenRun:
         self.model = RunModel(source)
         return self.model
 
-    def _ask(self, action: str) -> None:
+    def _ask(self, action: str, args: dict[str, Any] | None) -> None:
         steering = self.steering
         if steering is not None:
-            self._tell([steering.ask(action)])
+            self._tell([steering.ask(action, args)])
             self.look_now()
 
     def _poll(self) -> float | None:

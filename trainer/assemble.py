@@ -32,6 +32,7 @@ def build(
 ) -> Pipeline:
     """Raises RunError."""
     config, job_id = loaded.config, recorder.writer.job_id
+    room.on_change(lambda: services.client.raise_connections(room.config.rollout.max_concurrent_rollouts))
     evaluation = config.evaluation
     first_tries = FirstTries()
 

@@ -254,6 +254,7 @@ class Attempt:
                 paused=None,
                 end_reason=reason,
                 children=[],
+                episodes={**recorder.counts(), "running": 0},
                 engines=[{**engine, "state": "gone"} for engine in recorder.writer.document.engines],
                 error=None if error is None else error.record(),
                 results=results,

@@ -26,7 +26,7 @@ from trainer.rundir.jsonl import iso
 from trainer.rundir.logs import LogFile
 from trainer.rundir.records import GroupRecord
 from trainer.rundir.status import Child, Warned
-from trainer.taskapp.codes import WARNINGS
+from trainer.taskapp.codes import WARNINGS, sentence
 from trainer.weights.base import SyncReport
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class Recorder:
             if self.excluded[code] == 1:
                 self.event(
                     "rl.rollout.excluded",
-                    f"an episode was excluded: {code}",
+                    f"an episode was excluded: {sentence(code, episode.exclusion.detail)}",
                     level="warning",
                     code=code,
                     count=1,

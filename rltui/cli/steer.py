@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rltui.cli.common import add_run_argument, chosen_run
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.model.live_values import live_values
 from rltui.sources.base import TERMINAL, Unreadable
 from rltui.sources.local import LocalRunSource
 from rltui.text import clean
@@ -73,26 +74,10 @@ def _values(args: argparse.Namespace) -> Json:
         if args.assignment:
             raise CliError(f"{args.verb} takes no further words; KEY VALUE belongs to set")
         return {}
-    from trainer.config.differ import live_keys  # pydantic: only where it is needed
-    from trainer.config.toml_values import parse_value
-
-    pairs = [item.partition("=") for item in args.assignment]
-    if len(args.assignment) == 2 and not pairs[0][1]:
-        pairs = [(args.assignment[0], "=", args.assignment[1])]
-    if not pairs or not all(equals for _, equals, _ in pairs):
-        raise CliError("set wants KEY VALUE, or KEY=VALUE, for example: set training.learning_rate 1e-5")
-    known, values = live_keys(), {}
-    for name, _, text in pairs:
-        name = name.strip()
-        fits = [key for key in known if name in (key, key.rpartition(".")[2])]
-        if len(fits) != 1:
-            what = "is not one key" if fits else "cannot be changed while a run is going"
-            raise CliError(f"{clean(name, 100)!a} {what}; give one of {', '.join(fits or known)}")
-        try:
-            values[fits[0]] = parse_value(text)
-        except ValueError as error:
-            raise CliError(f"{fits[0]}: {error}") from None
-    return values
+    try:
+        return live_values(args.assignment)
+    except ValueError as error:
+        raise CliError(str(error)) from None
 
 
 def _wait(source: LocalRunSource, control_id: str, args: argparse.Namespace) -> Json | None:

@@ -16,7 +16,7 @@ from rltui.sources.early import early_end
 from trainer.rundir import control, logread
 from trainer.rundir.lines import Cursor
 from trainer.rundir.process import ProcessId
-from trainer.rundir.reader import RunReader
+from trainer.rundir.reader import ROW_FIELDS, RunReader
 
 INDEX_ROWS = 4_000  # decoded at a time: 2 MB
 
@@ -106,8 +106,15 @@ class LocalRunSource(RunSource):
     def index(self, n0: int, n1: int, fields: Sequence[str] | None = None) -> list[Json]:
         with self._reading("rollouts/index.jsonl"):
             self._reader.resumes()
-            rows = self._reader.index(n0, n1) if fields is None else self._reader.index_fields(fields, n0, n1)
-        return [row for row in rows if type(row.get("n")) is int and n0 <= row["n"] < n1 and self._reader.counts(row)]
+            if fields is None:
+                rows = self._reader.index(n0, n1)
+            else:
+                rows = self._reader.index_fields((*ROW_FIELDS, *fields), n0, n1)
+        return [row for row in rows if type(row.get("n")) is int and n0 <= row["n"] < n1 and self._counts(row)]
+
+    def _counts(self, row: Json) -> bool:
+        with self._reading("rollouts/groups.jsonl"):
+            return self._reader.row_counts(row)
 
     def dropped(self, cursor: Any = None) -> Slice:
         with self._reading("rollouts/index.jsonl"):
@@ -116,11 +123,11 @@ class LocalRunSource(RunSource):
             if resumes > at.resumes:
                 at = _Scanned(resumes, self._reader.episode_count())
             first = max(0, at.below - INDEX_ROWS)
-            rows = self._reader.index_fields(("n",), first, at.below) if at.below else []
+            rows = self._reader.index_fields(ROW_FIELDS, first, at.below) if at.below else []
         ranges: list[list[int]] = []
         for row in rows:
             n = row.get("n")
-            if type(n) is not int or not first <= n < at.below or self._reader.counts(row):
+            if type(n) is not int or not first <= n < at.below or self._counts(row):
                 continue
             if ranges and ranges[-1][1] == n:
                 ranges[-1][1] = n + 1

@@ -55,7 +55,10 @@ def test_a_task_app_whose_episodes_all_fail(trainer, fault, says):
 
 def test_a_task_app_that_hangs(trainer):
     run = trainer.run("rollout.timeout_s=1", "rollout.max_retries=0", env={"DIGIT_APP_FAULT": "hang"})
-    check(run, code=3, state="failed", says="the first 8 tries all failed")
+    status = check(run, code=3, state="failed", says="the first 8 tries all failed")
+    assert status["episodes"]["excluded"] >= 8 and status["episodes"]["running"] == 0
+    (told,) = [event["message"] for event in run.lines("events.jsonl") if event["type"] == "rl.rollout.excluded"]
+    assert told == "an episode was excluded: no answer within 1.0 s"
 
 
 def test_one_failing_try_is_played_again_and_never_becomes_reward_zero(trainer):

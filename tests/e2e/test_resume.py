@@ -47,7 +47,7 @@ def played(run_dir: Path) -> list[tuple]:
     """What was played, split by split, of the episodes that count."""
     reader = RunReader(run_dir)
     reader.resumes()
-    rows = [row for row in reader.index() if reader.counts(row) and row["split"] == "train"]
+    rows = [row for row in reader.index() if reader.row_counts(row) and row["split"] == "train"]
     return sorted((row["iteration"], row["group"], row["member"], row["seed"], row["R"]) for row in rows)
 
 

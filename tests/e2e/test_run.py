@@ -14,7 +14,7 @@ from trainer.rundir import RunReader
 def finished(tmp_path_factory):
     from tests.e2e.conftest import Trainer
 
-    run = Trainer(tmp_path_factory.mktemp("run")).run()
+    run = Trainer(tmp_path_factory.mktemp("run")).run("training.weight_sync.verify_every_k=1")
     assert run.code == 0, run.stderr
     return run
 
@@ -71,6 +71,16 @@ def test_metrics_have_a_line_for_every_step_with_the_names_of_the_design(finishe
     assert [line["step"] for line in lines] == [1, 2]
     for name in ("reward/mean", "gspo/loss", "optim/grad_norm", "time/step", "throughput/samples_per_sec"):
         assert name in lines[-1], name
+
+
+def test_the_canary_of_each_sync_is_in_the_line_of_its_step_and_in_its_event(finished):
+    lines = [line for line in finished.lines("metrics.jsonl") if "optim/lr" in line]
+    syncs = [event["data"] for event in finished.lines("events.jsonl") if event["type"] == "rl.weight_sync"]
+    assert [sync["verified"] for sync in syncs] == [True, True]
+    for line, sync in zip(lines, syncs, strict=True):
+        assert line["canary/residual"] == pytest.approx(sync["canary"]["residual"], rel=1e-3)
+        assert (line["canary/undecided"], line["canary/failed"]) == (0, 0)
+        assert 0.5 < line["canary/slope"] < 1.5
 
 
 def test_events_have_no_gap_and_end_with_the_terminal_one(finished):

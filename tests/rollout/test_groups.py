@@ -29,7 +29,7 @@ class App:
         await asyncio.sleep(0)
         episode = Episode(assignment, f"cid-{len(self.plays)}", [], n=len(self.plays))
         if self.fails(assignment, count):
-            episode.exclusion = Exclusion("timeout")
+            episode.exclusion = Exclusion("timeout", {"limit_s": 5})
         else:
             spans = [Span(0, 1, 0)]
             episode.branches = [Branch([1], [1], [0], [0.0], spans, 1.0, 0, [0], ["first"])]
@@ -99,7 +99,7 @@ async def test_a_member_that_fails_again_drops_its_whole_group_and_the_next_seed
 
 
 async def test_a_run_does_not_go_on_with_survivors_only():
-    with pytest.raises(TooManyExcluded, match=r"7 of 12 .*timeout x 7.*max_excluded_fraction = 0.5"):
+    with pytest.raises(TooManyExcluded, match=r"7 of 12 .*max_excluded_fraction = 0.5 .*7 times: no answer within 5 s"):
         await run(App(lambda a, count: True), limit=0.5)
 
 

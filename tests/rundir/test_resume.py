@@ -69,5 +69,6 @@ def test_updates_of_an_episode_merge_by_branch() -> None:
     assert merge_updates(lines) == {
         "adv": 0.5,
         "excl": "too_long",
+        "iteration": 1,
         "branches": {0: {"s": 1.1, "clip": "high", "step": 2}, 1: {"excl": "too_long"}},
     }

@@ -178,10 +178,32 @@ async def test_a_request_is_written_and_shown_as_asked(folder):
         await pilot.press("S")
         await until(app, "Steer live")
         await pilot.press("enter")
-        await until(app, "stop asked")
+        await until(app, "pause asked")
         requests = [json.loads(path.read_text()) for path in (run / "control").glob("*.json")]
-        assert [request["action"] for request in requests] == ["stop"]
-        assert any("stop" in did.command for did in app.commands.rows())
+        assert [request["action"] for request in requests] == ["pause"]
+        assert any("pause" in did.command for did in app.commands.rows())
+
+
+async def test_set_asks_for_a_key_and_sends_its_value(folder):
+    run = run_in(folder, "live", kind="running")
+    app = build(folder, run_dir=run)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(app, "RUNNING")
+        await pilot.press("S", *"jjjjjj", "enter")
+        await until(app, "Set a key of live")
+        await pilot.press(*"group_size 4", "enter")
+        await until(app, "cannot be changed while a run is going")
+        assert not list((run / "control").glob("*.json"))
+        await pilot.press("ctrl+u", *"learning_rate=1e-5 max_lag = 3", "enter")
+        await until(app, "set asked")
+        (request,) = [json.loads(path.read_text()) for path in (run / "control").glob("*.json")]
+        assert request["action"] == "set"
+        assert request["args"] == {"training.learning_rate": 1e-5, "training.max_lag": 3}
+        await pilot.press("S", *"jjjjjj", "enter")
+        await until(app, "Set a key of live")
+        await pilot.press("escape")
+        await until(app, lambda: "Set a key" not in screen_text(app))
+        assert len(list((run / "control").glob("*.json"))) == 1
 
 
 async def test_kill_asks_first(folder):
@@ -189,7 +211,7 @@ async def test_kill_asks_first(folder):
     app = build(folder, run_dir=run)
     async with app.run_test(size=(120, 30)) as pilot:
         await until(app, "RUNNING")
-        await pilot.press("S", "j", "enter")
+        await pilot.press("S", *"jjj", "enter")
         await until(app, "kill it")
         await pilot.press("enter", "escape")
         await until(app, lambda: "kill it" not in screen_text(app))

@@ -219,7 +219,7 @@ async def test_monitor_of_a_live_run(opening: Open) -> None:
         await walk.press("S")
         await walk.until("Steer calm")
         await walk.snap("steer", only="Pane")
-        await walk.press("j", "enter")
+        await walk.press("j", "j", "j", "enter")
         await walk.until("kill it")
         await walk.snap("kill", only="Pane")
         await walk.press("escape", "q")

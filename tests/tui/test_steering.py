@@ -11,8 +11,8 @@ from rltui.sources.local import LocalRunSource
 from trainer.rundir import ControlBox, RunWriter
 
 
-class Wide(LocalRunSource):
-    verbs = frozenset({"stop", "kill", "pause", "set"})
+class Narrow(LocalRunSource):
+    verbs = frozenset({"stop", "kill"})
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_request_is_done_only_when_the_run_says_so(root: Path) -> None:
-    steering = Steering(Wide(root), clock=lambda: 0.0)
+    steering = Steering(LocalRunSource(root), clock=lambda: 0.0)
     request = steering.ask("set", {"training.learning_rate": 1e-5})
     assert request.state == "asked" and steering.open and steering.poll() == []
     box = ControlBox(root, attempt_started_at=0.0)
@@ -42,7 +42,7 @@ def test_a_request_is_done_only_when_the_run_says_so(root: Path) -> None:
 
 
 def test_a_refusal_gives_its_reason_and_harms_no_other(root: Path) -> None:
-    steering = Steering(Wide(root), clock=lambda: 0.0)
+    steering = Steering(LocalRunSource(root), clock=lambda: 0.0)
     first, second = steering.ask("pause"), steering.ask("stop")
     with RunWriter(root, job_id="rl_0", label="x", attempt=2) as writer:
         writer.event("rl.control.refused", "x", step=0, control_id=first.control_id, reason="wrong\x1b[2J_state")
@@ -54,7 +54,7 @@ def test_a_refusal_gives_its_reason_and_harms_no_other(root: Path) -> None:
 
 def test_no_answer_in_ten_seconds_of_the_readers_clock(root: Path) -> None:
     now = [0.0]
-    steering = Steering(Wide(root), clock=lambda: now[0])
+    steering = Steering(LocalRunSource(root), clock=lambda: now[0])
     request = steering.ask("stop")
     now[0] = 9.9
     assert steering.poll() == []
@@ -69,7 +69,7 @@ def test_no_answer_in_ten_seconds_of_the_readers_clock(root: Path) -> None:
 
 
 def test_what_could_not_be_asked_says_why(root: Path) -> None:
-    steering = Steering(LocalRunSource(root), clock=lambda: 0.0)
+    steering = Steering(Narrow(root), clock=lambda: 0.0)
     assert "it takes kill, stop" in steering.ask("evaluate").detail
     os.rename(root / "control", root / "aside")
     (root / "control").write_text("in the way")

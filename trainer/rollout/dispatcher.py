@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from trainer.lag import Contained
 from trainer.rewards.advantages import GroupAdvantages
 from trainer.rollout.admission import first_overfull, newest_iteration
 from trainer.rollout.episode import Assignment, Episode
-from trainer.rollout.groups import Group, LiveGroup, Tally, check_share
+from trainer.rollout.groups import Group, LiveGroup, Losses, Tally, check_share
 from trainer.rollout.meter import Meter
 from trainer.rollout.seeds import SeedCursor
 
@@ -117,7 +117,7 @@ class Dispatcher:
         self._evaluation_limit = 0
         self._running: set[_Running] = set()
         self._evaluating = 0
-        self._lost: dict[int, Counter[str]] = {}  # by the iteration that the episode was started for
+        self._lost: dict[int, Losses] = {}  # by the iteration that the episode was started for
         self._change = asyncio.Event()
         self._failure: BaseException | None = None
 
@@ -337,10 +337,9 @@ class Dispatcher:
     def _played(self, group: LiveGroup, episode: Episode) -> None:
         assignment = episode.assignment
         if episode.exclusion is not None:
-            code = episode.exclusion.code
-            self.tally.excluded[code] += 1
-            lost = self._lost.setdefault(assignment.iteration, Counter())
-            lost[code] += 1
+            self.tally.excluded[episode.exclusion.code] += 1
+            lost = self._lost.setdefault(assignment.iteration, Losses())
+            lost.add(episode.exclusion)
             limit = self._sizes.max_excluded_fraction
             check_share(lost, episode, episodes=self._sizes.episodes, limit=limit)
             if not assignment.replay:  # once more with the same seed

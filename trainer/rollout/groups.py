@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from trainer.rewards.advantages import GroupAdvantages
-from trainer.rollout.episode import Assignment, Episode
+from trainer.rollout.episode import Assignment, Episode, Exclusion
+from trainer.taskapp.codes import clean, sentence
 
 
 class TooManyExcluded(RuntimeError):
@@ -77,18 +78,35 @@ class Tally:
     refilled_groups: int = 0
 
 
-def check_share(lost: Counter[str], example: Episode, *, episodes: int, limit: float) -> None:
+@dataclass(slots=True)
+class Losses:
+    """Excluded episodes that were started for one iteration."""
+
+    count: Counter[str] = field(default_factory=Counter)  # by code
+    first: dict[str, Exclusion] = field(default_factory=dict)  # of each code
+
+    def add(self, exclusion: Exclusion) -> None:
+        self.count[exclusion.code] += 1
+        self.first.setdefault(exclusion.code, exclusion)
+
+    def told(self) -> str:
+        """The reasons as sentences, the most common one first."""
+        times = {code: "once" if number == 1 else f"{number} times" for code, number in self.count.most_common()}
+        return "; ".join(f"{often}: {sentence(code, self.first[code].detail)}" for code, often in times.items())
+
+
+def check_share(losses: Losses, example: Episode, *, episodes: int, limit: float) -> None:
     """Raises TooManyExcluded when more than `limit` of an iteration's `episodes` (E) are lost.
 
     Args:
-        lost: episodes of the iteration that `example` was started for, by exclusion code.
+        example: the last one of `losses`.
     """
-    if lost.total() <= limit * episodes:
+    lost = losses.count.total()
+    if lost <= limit * episodes:
         return
-    reasons = ", ".join(f"{code} x {count}" for code, count in lost.most_common())
-    evidence = example.exclusion.evidence[:300] or example.exclusion.code if example.exclusion else ""
+    evidence = clean(example.exclusion.evidence, 300) if example.exclusion else ""
     raise TooManyExcluded(
-        f"{lost.total()} of {episodes} episodes of iteration {example.assignment.iteration} "
-        f"were excluded ({reasons}), more than rollout.max_excluded_fraction = {limit:g} allows; "
-        f"for example {example.cid}: {evidence}"
+        f"{lost} of {episodes} episodes of iteration {example.assignment.iteration} were excluded, "
+        f"more than rollout.max_excluded_fraction = {limit:g} allows ({losses.told()}); "
+        f"for example {example.cid}{': ' if evidence else ''}{evidence}"
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import msgspec
 
 from trainer.rundir.checkpoints import Checkpoint, counting, list_checkpoints
+from trainer.rundir.closed import ClosedAt
 from trainer.rundir.jsonl import Json, decode_object
 from trainer.rundir.layout import INDEX_BYTES, SCHEMA, UPDATE_BYTES, RunPaths, text_segment, token_segment
 from trainer.rundir.lines import Cursor, Damage, Slice, read_lines, seek_line
@@ -29,6 +30,7 @@ BEAT_S = 2.0
 DEAD_AFTER_S = 3 * BEAT_S
 SILENT_AFTER_S = 60.0
 MAX_DAMAGE = 1_000
+ROW_FIELDS = ("n", "attempt", "step", "split", "excl")  # what decides whether an index row counts
 SLICE_BYTES, SLICE_LINES = 1 << 20, 2_000  # of one read for a viewer: a few tens of milliseconds
 
 Liveness = Literal["none", "queued", "alive", "silent", "dead", "ended"]
@@ -51,6 +53,7 @@ class RunReader:
         self._metrics = _Growing("metrics.jsonl")
         self._groups = _Growing("rollouts/groups.jsonl")
         self._update_index = UpdateIndex(self.paths)
+        self._closed: tuple[int, ClosedAt] | None = None  # and the attempt before which it knows the groups
 
     # The present
 
@@ -139,6 +142,17 @@ class RunReader:
     def counts(self, line: Json) -> bool:
         """Whether a line still counts after the resumes known since the last call of `resumes()`."""
         return counts(line, self._resumes.rows)
+
+    def row_counts(self, row: Json) -> bool:
+        """As `counts`, for an index row with its fields ROW_FIELDS: by the batch that the episode was in."""
+        attempt, resumes = row.get("attempt"), self._resumes.rows
+        if not isinstance(attempt, int) or all(later.attempt <= attempt for later in resumes):
+            return True
+        newest = max(later.attempt for later in resumes)
+        closed = self._closed
+        if closed is None or closed[0] != newest:
+            closed = self._closed = newest, ClosedAt(self.paths, newest, self.episode_count())
+        return closed[1].counts(row, resumes)
 
     def lines_after(self, name: str, cursor: Cursor | None = None, *, containing: bytes = b"") -> Slice:
         """Lines of a file as written, after a cursor (None: from the start), at most 2,000 or about 1 MB of them."""

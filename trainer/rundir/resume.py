@@ -56,8 +56,8 @@ def merge_metrics(lines: Iterable[Json], resumes: Iterable[Resumed] = ()) -> lis
 def merge_updates(lines: Iterable[Json]) -> Json:
     """What is known of one episode from its update lines: the last value of a field wins.
 
-    Fields of `use` and of `mask` with a branch stand under `branches`, by branch number; the others at the
-    top.
+    `iteration`: whose batch it was in, from its `group` line; its row has the one that it was played for. Fields of
+    `use` and of `mask` with a branch stand under `branches`, by branch number; the others at the top.
     """
     merged: Json = {}
     for line in lines:
@@ -65,6 +65,8 @@ def merge_updates(lines: Iterable[Json]) -> Json:
         branch = fields.pop("branch", None)
         if line.get("kind") == "use":
             fields["step"] = line.get("step")
+        if line.get("kind") == "group" and "iteration" in line:
+            fields["iteration"] = line["iteration"]
         if branch is None:
             merged.update(fields)
         else:

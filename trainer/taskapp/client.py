@@ -150,6 +150,10 @@ class TaskAppClient:
 
         self._pool = ClientPool(make, max_connections)
 
+    def raise_connections(self, limit: int) -> None:
+        """When `max_concurrent_rollouts` was raised while the run is going."""
+        self._pool.raise_to(limit)
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -9,7 +9,8 @@ from textual import events
 
 from rltui.actions.keynames import shown
 from rltui.screens.monitor.progress import freshness, progress
-from rltui.text import fit, width
+from rltui.text import width
+from rltui.text_lines import crop, printable
 from rltui.widgets.bar import Bar, Part
 from rltui.widgets.bindings import keymap_of
 from rltui.widgets.lines import look_of
@@ -56,7 +57,7 @@ class TabBar(Bar):
             style = "header_active" if name == self._tab else "text" if name in BUILT else "dim"
             parts.append((text, look.style(style)))
         used = sum(_cells(text) for text, _ in parts)
-        right = fit(right, width - used - 2)
+        right = crop(printable(right), width - used - 2, more=look.glyph("ellipsis"))
         room = width - used - _cells(right) - 1
         if not right:
             return parts

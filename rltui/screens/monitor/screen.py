@@ -285,8 +285,16 @@ class MonitorScreen(AppScreen):
 
         if verb == "kill" and self.model is not None:
             self.app.push_screen(kill_screen(self.opened.name, self.model.status), self._ask)
+        elif verb == "set":
+            from rltui.screens.set_key import SetScreen
+
+            self.app.push_screen(SetScreen(self.opened.name), self._set)
         else:
             self._ask(verb)
+
+    def _set(self, values: dict[str, Any] | None) -> None:
+        if values is not None:
+            self.opened.ask("set", values)
 
     def _ask(self, verb: str | None) -> None:
         if verb is not None:

@@ -1,0 +1,43 @@
+"""What `set` is to change in a running run, from the words of a person."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rltui.sources.base import Json
+from rltui.text import clean
+
+
+def assignments(text: str) -> list[str]:
+    """The words of one line: `KEY VALUE`, or `KEY=VALUE`, several of them."""
+    words = re.sub(r"\s*=\s*", "=", text.strip()).split()
+    return words if not words or "=" in words[0] else text.split(maxsplit=1)
+
+
+def live_values(words: Sequence[str]) -> Json:
+    """By full key. Takes a while the first time.
+
+    Raises:
+        ValueError: no assignment, or a key that a running run keeps; the text says what to give.
+    """
+    from trainer.config.differ import live_keys  # pydantic: only where it is needed
+    from trainer.config.toml_values import parse_value
+
+    pairs = [word.partition("=") for word in words]
+    if len(words) == 2 and not pairs[0][1]:
+        pairs = [(words[0], "=", words[1])]
+    if not pairs or not all(equals for _, equals, _ in pairs):
+        raise ValueError("set wants KEY VALUE, or KEY=VALUE, for example: set training.learning_rate 1e-5")
+    known, values = live_keys(), {}
+    for name, _, text in pairs:
+        name = name.strip()
+        fits = [key for key in known if name in (key, key.rpartition(".")[2])]
+        if len(fits) != 1:
+            what = "is not one key" if fits else "cannot be changed while a run is going"
+            raise ValueError(f"{clean(name, 100)!a} {what}; give one of {', '.join(fits or known)}")
+        try:
+            values[fits[0]] = parse_value(text)
+        except ValueError as error:
+            raise ValueError(f"{fits[0]}: {error}") from None
+    return values

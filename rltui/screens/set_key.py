@@ -1,0 +1,60 @@
+"""The line for `KEY VALUE` when a live key of a running run is to be set."""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual import on
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.style import Style
+from textual.widgets import Static
+
+from rltui.model.live_values import assignments, live_values
+from rltui.sources.base import Json
+from rltui.text import clean
+from rltui.text_lines import printable
+from rltui.widgets.lines import look_of
+from rltui.widgets.pane import Pane
+from rltui.widgets.prompt import Prompt
+
+
+class SetScreen(ModalScreen[Json | None], inherit_bindings=False):
+    """Dismissed with the values by full key, None for escape. What is no live key says so below the line."""
+
+    DEFAULT_CSS = """
+    SetScreen { align: center middle; background: transparent; }
+    SetScreen > Pane { width: 86; max-width: 96%; height: auto; background: $background; }
+    SetScreen > Pane > Static { height: auto; padding: 0 1; }
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def compose(self) -> ComposeResult:
+        """The line in a box, with room for what is wrong with it."""
+        prompt = Prompt("set", placeholder="KEY VALUE   for example learning_rate 1e-5")
+        yield Pane(prompt, Static(id="problem"), title=f"Set a key of {clean(self._name, 50)}")
+
+    def on_mount(self) -> None:
+        """The line has the keys."""
+        self.query_one(Pane).set_subtitle("enter asks the run, esc changes nothing")
+        self.query_one(Prompt).open()
+
+    @on(Prompt.Submitted)
+    async def _asked(self, event: Prompt.Submitted) -> None:
+        try:
+            values = await asyncio.to_thread(live_values, assignments(event.value))
+        except ValueError as error:
+            text = Content.styled(
+                printable(clean(str(error), 900)), Style.from_rich_style(look_of(self).style("watch"))
+            )
+            self.query_one("#problem", Static).update(text)
+            return
+        self.dismiss(values)
+
+    @on(Prompt.Cancelled)
+    def _cancelled(self) -> None:
+        self.dismiss(None)
