@@ -378,7 +378,7 @@ class RltuiApp(App[None], inherit_bindings=False):
         self.action_suspend_process()
 
     async def action_quit(self) -> None:
-        """Leave; with a live run open, ask what is to become of it."""
+        """Leave; with a live run open that was read, ask what is to become of it."""
         if self.opened is not None and self.opened.live and not self.options.readonly:
             await self._dialogs.leave(self, self.opened, self._leave)
         else:

@@ -36,7 +36,7 @@ def focus_now(widget: Widget) -> None:
 
 
 # Signs that our own texts are made of. In what others wrote they are as unfit for such a terminal.
-_ASCII_SIGNS = str.maketrans("…·•→←↑↓×–—−≥≤─│", "~.*><^vx---><-|")
+ASCII_SIGNS = str.maketrans("…·•→←↑↓×–—−≥≤─│", "~.*><^vx---><-|")
 
 
 def safe_segments(segments: Iterable[Segment], ascii: bool = False) -> list[Segment]:
@@ -47,7 +47,7 @@ def safe_segments(segments: Iterable[Segment], ascii: bool = False) -> list[Segm
         else Segment("" if segment.control else printable(segment.text), segment.style)
         for segment in segments
     ]
-    return [Segment(text.translate(_ASCII_SIGNS), style) for text, style, _ in safe] if ascii else safe
+    return [Segment(text.translate(ASCII_SIGNS), style) for text, style, _ in safe] if ascii else safe
 
 
 class Lines(ScrollView, can_focus=True, inherit_bindings=False):
