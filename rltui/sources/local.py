@@ -223,7 +223,8 @@ class LocalRunSource(RunSource):
             yield
         except OSError as error:
             raise Unreadable(f"{what} cannot be read: {error.strerror or error}") from error
-        except (LookupError, TypeError, ValueError, AttributeError) as error:  # JSON, but of the wrong shape
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            # JSON, but of the wrong shape.
             raise Unreadable(f"{what} is damaged: {type(error).__name__}: {error}") from error
 
     def _lost(self, status: Json) -> Json:

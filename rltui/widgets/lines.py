@@ -31,8 +31,12 @@ def look_of(widget: Widget) -> Look:
 
 
 def focus_now(widget: Widget) -> None:
-    """The next key goes to `widget`. The framework's own `focus` waits a turn, in which a quick key goes elsewhere."""
-    widget.screen.set_focus(widget, scroll_visible=False)
+    """The next key goes to `widget`. The framework's own `focus` waits a turn, in which a quick key goes elsewhere.
+
+    One that is not on a screen any more, as where the app leaves, gets none.
+    """
+    if widget.is_attached:
+        widget.screen.set_focus(widget, scroll_visible=False)
 
 
 # Signs that our own texts are made of. In what others wrote they are as unfit for such a terminal.

@@ -150,3 +150,16 @@ def test_escape_and_copy_inside_tmux(terminal, runs, tmp_path):
         assert session.wait() == 0
     finally:
         subprocess.run([*tmux, "kill-server"], capture_output=True)
+
+
+def test_bytes_that_are_no_utf_8_cost_themselves_alone(terminal, runs):
+    session = terminal([*RLTUI, "--runs-dir", runs], **SIZE)
+    session.wait_for("alpha")
+    session.drain_until_quiet()
+    session.write(b"\xff\xfe\xe9x")
+    session.drain_until_quiet()
+    session.send("?")
+    session.wait_for("Help")
+    escape(session)
+    session.send("q")
+    assert session.wait(20) == 0
