@@ -25,6 +25,7 @@ from textual.widgets import Input
 from rltui.actions.keymap import keys_file, load
 from rltui.actions.log import CommandLog
 from rltui.colorless import Colorless
+from rltui.driver import TolerantDriver
 from rltui.look.textual_app import app_arguments
 from rltui.screens.base import AppScreen
 from rltui.state import Memory, state_file
@@ -78,7 +79,7 @@ class RltuiApp(App[None], inherit_bindings=False):
     ESCAPE_TO_MINIMIZE = False
 
     def __init__(self, terminal: Terminal, look: Look, themes: ThemeFiles, options: Options) -> None:
-        super().__init__(**app_arguments(terminal.color))
+        super().__init__(driver_class=TolerantDriver, **app_arguments(terminal.color))
         self.terminal, self.look, self.themes, self.options = terminal, look, themes, options
         self.animation_level = "none"
         self.recorder = Recorder()
@@ -378,7 +379,7 @@ class RltuiApp(App[None], inherit_bindings=False):
         self.action_suspend_process()
 
     async def action_quit(self) -> None:
-        """Leave; with a live run open, ask what is to become of it."""
+        """Leave; with a live run open that was read, ask what is to become of it."""
         if self.opened is not None and self.opened.live and not self.options.readonly:
             await self._dialogs.leave(self, self.opened, self._leave)
         else:

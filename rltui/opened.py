@@ -34,7 +34,8 @@ class OpenRun:
 
     @property
     def live(self) -> bool:
-        return self.model is not None and self.model.live
+        """Whether it was seen to run: of what could never be read nobody knows."""
+        return self.model is not None and self.model.status is not None and self.model.live
 
     @property
     def key(self) -> str:

@@ -17,8 +17,12 @@ PIECE = 4_096  # characters that are cleaned, wrapped or searched at once, howev
 TAB = 4
 _NEAR_END = 256  # a piece may end this much earlier, at a space
 
-# Joiners, variation selectors and skin tones change the width of their neighbours, and no two terminals agree how.
-_AMBIGUOUS = re.compile("[\u200c\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0100-\U000e01ef]+")
+# Joiners, variation selectors and skin tones change the width of their neighbours, the letters of flags join in pairs
+# in some, and fillers of Hangul are 0, 1 or 2 cells: no two terminals agree.
+_AMBIGUOUS = re.compile(
+    "[\u115f\u1160\u200c\u200d\u3164\uffa0\ufe00-\ufe0f"
+    "\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff\U000e0100-\U000e01ef]+"
+)
 
 _SPACES = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F], " ")
 _SPACES[0x3000] = "  "  # as wide as an ideograph

@@ -160,7 +160,10 @@ def _report(failure: BaseException, recorder: Recorder, terminal: Terminal) -> l
 def _need_terminal() -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CliError(f"the interface needs a terminal; here there is none. `{program()} --help` lists the verbs.")
-    if os.environ.get("TERM", "dumb") == "dumb":
+    term = os.environ.get("TERM")
+    if not term:
+        raise CliError(f"TERM is not set; set it to your terminal's name. `{program()} --help` lists the verbs.")
+    if term == "dumb":
         raise CliError(f"TERM=dumb cannot show the interface; set TERM. `{program()} --help` lists the verbs.")
 
 

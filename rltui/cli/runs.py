@@ -46,6 +46,8 @@ def _listed(folder: Path, given: bool) -> list[Path]:
         if given:
             raise CliError(f"no folder {folder}: give the folder that holds the runs") from None
         return []
+    except NotADirectoryError:
+        raise CliError(f"{folder} is not a folder: give the folder that holds the runs") from None
     except OSError as error:
         raise CliError(f"{folder} cannot be read: {error.strerror}") from error
 

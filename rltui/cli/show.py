@@ -105,9 +105,10 @@ def _sets(folder: Path) -> list[str]:
     """KEY=VALUE of each value that was given on the command line. None of a run that ended before it wrote them."""
     from rltui.cli.config.values import leaves  # pydantic: only where it is needed
     from trainer.config.toml_values import format_value
+    from trainer.rundir.layout import RunPaths
 
     try:
-        values = leaves(json.loads((folder / "resolved.json").read_bytes())["values"])
+        values = leaves(json.loads(RunPaths(folder).read("resolved.json"))["values"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
     return [f"{leaf.key}={format_value(leaf.value)}" for leaf in values.values() if leaf.at == "--set"]

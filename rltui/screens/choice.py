@@ -11,8 +11,8 @@ from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 
+from rltui.screens.dialog import Dialog, answer
 from rltui.text import clean, fit, width
 from rltui.widgets.bindings import bindings
 from rltui.widgets.lines import Lines, focus_now, look_of
@@ -78,12 +78,12 @@ class _Choices(Lines, inherit_bindings=False):
         self._put(self._cursor + 1)
 
     def action_cancel(self) -> None:
-        self.screen.dismiss(None)
+        answer(self)
 
     def action_take(self) -> None:
         choice = self._choices[self._cursor]
         if not choice.why_not:
-            self.screen.dismiss(choice.value)
+            answer(self, choice.value)
 
     def on_click(self, event: events.Click) -> None:
         row = event.y + self.top - self._first
@@ -93,7 +93,7 @@ class _Choices(Lines, inherit_bindings=False):
                 self.action_take()
 
 
-class ChoiceScreen(ModalScreen[str | None], inherit_bindings=False):
+class ChoiceScreen(Dialog[str | None], inherit_bindings=False):
     """Dismissed with the value that was chosen, None for escape."""
 
     DEFAULT_CSS = """
@@ -109,7 +109,7 @@ class ChoiceScreen(ModalScreen[str | None], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         yield Pane(self._choices, title=self._title)
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         focus_now(self._choices)
         pane = self.query_one(Pane)
         pane.set_subtitle("enter takes it, esc changes nothing")

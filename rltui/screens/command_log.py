@@ -9,10 +9,10 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 
 from rltui.actions.log import CommandLog
 from rltui.look import Look
+from rltui.screens.dialog import Dialog
 from rltui.text_lines import crop, printable
 from rltui.widgets.bindings import bindings
 from rltui.widgets.lines import focus_now
@@ -44,7 +44,7 @@ class _Rows:
         return self.first + i
 
 
-class CommandLogScreen(ModalScreen[None], inherit_bindings=False):
+class CommandLogScreen(Dialog[None], inherit_bindings=False):
     """Shows `log` as it is now; newest last, with the cursor on it."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("log")
@@ -62,7 +62,7 @@ class CommandLogScreen(ModalScreen[None], inherit_bindings=False):
         """One list."""
         yield Pane(self._list, title="Command log")
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         """The newest line has the cursor."""
         count, pane = len(self._rows), self.query_one(Pane)
         self._list.set_rows(self._rows, cursor=max(0, count - 1))

@@ -11,8 +11,8 @@ from rich.segment import Segment
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 
+from rltui.screens.dialog import Dialog, answer
 from rltui.text import clean
 from rltui.text_lines import crop, printable
 from rltui.widgets.bindings import bindings
@@ -60,27 +60,35 @@ class _Question(Lines, inherit_bindings=False):
             return []
         if number == len(self.answers):
             return [Segment(" esc", look.style("key")), Segment("  changes nothing", look.style("dim"))]
-        answer = self.answers[number]
+        item = self.answers[number]
         return [
-            Segment(f"   {answer.letter}", look.style("key")),
+            Segment(f"   {item.letter}", look.style("key")),
             Segment(
-                f"  {crop(printable(clean(answer.about, 200)), width - 8, more=more)}",
-                look.style("act" if answer.danger else "text"),
+                f"  {crop(printable(clean(item.about, 200)), width - 8, more=more)}",
+                look.style("act" if item.danger else "text"),
             ),
         ]
 
     def on_key(self, event: events.Key) -> None:
-        for answer in self.answers:
-            if event.character == answer.letter:
+        if not self.is_attached:
+            return
+        # Bindings are looked at later than this: a letter typed right after escape would be taken before it.
+        bound = self.screen.active_bindings.get(event.key)
+        if bound is not None and bound.node is self and bound.binding.action == "cancel":
+            event.stop()
+            self.action_cancel()
+            return
+        for item in self.answers:
+            if event.character == item.letter:
                 event.stop()
-                self.screen.dismiss(answer.value)
+                answer(self, item.value)
                 return
 
     def action_cancel(self) -> None:
-        self.screen.dismiss(None)
+        answer(self)
 
 
-class ConfirmScreen(ModalScreen["str | None"], inherit_bindings=False):
+class ConfirmScreen(Dialog["str | None"], inherit_bindings=False):
     """Dismissed with the value of the answer, None for escape. Every line is plain text."""
 
     DEFAULT_CSS = """
@@ -97,7 +105,7 @@ class ConfirmScreen(ModalScreen["str | None"], inherit_bindings=False):
         """The question in a box of its size."""
         yield Pane(self._question, title=self._title)
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         """The question has the keys."""
         pane = self.query_one(Pane)
         pane.styles.width = min(max(self._question.cells, cell_len(self._title) + 6, NARROWEST), WIDEST) + 2

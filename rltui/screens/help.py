@@ -8,9 +8,10 @@ from typing import ClassVar
 from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 
 from rltui.actions.guide import Section, lines, sections, topic_sections
+from rltui.screens.dialog import Dialog, answer
 from rltui.widgets.bindings import bindings, keymap_of, offered
 from rltui.widgets.lines import Lines, focus_now, look_of
 from rltui.widgets.pane import Pane
@@ -69,10 +70,10 @@ class _Text(Lines, inherit_bindings=False):
         self.scroll_to_top(self.line_count)
 
     def action_close(self) -> None:
-        self.screen.dismiss(None)
+        answer(self)
 
 
-class HelpScreen(ModalScreen[None], inherit_bindings=False):
+class HelpScreen(Dialog[None], inherit_bindings=False):
     """`found`: what `help_sections` gave for the screen below."""
 
     DEFAULT_CSS = """
@@ -88,7 +89,7 @@ class HelpScreen(ModalScreen[None], inherit_bindings=False):
         """One text."""
         yield Pane(self._text, title="Help")
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         """The text has the keys."""
         pane = self.query_one(Pane)
         pane.styles.width = WIDEST + 2

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from textual import events
 from textual.app import ComposeResult
-from textual.screen import ModalScreen
 
+from rltui.screens.dialog import Dialog
 from rltui.widgets.bar import Bar, Part
 from rltui.widgets.lines import look_of
 from rltui.widgets.pane import Pane
@@ -27,7 +27,7 @@ class Letter(Bar):
         return [(f" {self._letter} ", look_of(self).style("match"))]
 
 
-class JumpScreen(ModalScreen["Pane | None"], inherit_bindings=False):
+class JumpScreen(Dialog["Pane | None"], inherit_bindings=False):
     """Dismissed with the pane that was chosen."""
 
     DEFAULT_CSS = "JumpScreen { background: transparent; }"

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Input
 
 from rltui.actions.contexts import CONTEXTS
@@ -21,6 +21,7 @@ from rltui.actions.fuzzy import fold, match_folded
 from rltui.actions.guide import key_cell
 from rltui.actions.table import ACTIONS
 from rltui.look import Look
+from rltui.screens.dialog import Dialog
 from rltui.text import clean
 from rltui.text_lines import crop, printable
 from rltui.widgets.bindings import bindings, keymap_of, reachable, refusal
@@ -148,7 +149,7 @@ def _marked(label: str, at: tuple[int, ...], look: Look, *, dimmed: bool) -> lis
     return [Segment(char, hit if place in places else plain) for place, char in enumerate(label)]
 
 
-class PaletteScreen(ModalScreen["Entry | None"], inherit_bindings=False):
+class PaletteScreen(Dialog["Entry | None"], inherit_bindings=False):
     """Dismissed with the entry that was chosen, whose `run` the app then calls; None for escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("palette")
@@ -174,7 +175,7 @@ class PaletteScreen(ModalScreen["Entry | None"], inherit_bindings=False):
         """The line to type in, and what fits."""
         yield Pane(self._input, self._list, title="Palette")
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         """Everything is there before the first letter."""
         self._show(self._input.value)
         focus_now(self._input)

@@ -6,6 +6,7 @@ from rich.segment import Segment
 from textual.app import ComposeResult
 
 from rltui.screens.base import AppScreen
+from rltui.text_lines import wrap
 from rltui.widgets.lines import Lines, look_of
 
 # name: (title, what it will be, the verb that does it today)
@@ -13,29 +14,32 @@ PLANNED = {
     "config": ("Config", "edit and check a config", "rltui validate FILE, rltui config set FILE KEY VALUE"),
     "launch": ("Launch", "check what a run needs, and start it", "rltui train FILE"),
     "smoke": ("Smoke", "try a task app before any GPU hour is spent", "rltui scan, rltui taskapp serve NAME"),
-    "compare": ("Compare", "two to six runs side by side", "rltui config diff A B, rltui show RUN"),
-    "doctor": ("Doctor", "what is wrong with a run, and which key to change", "rltui show RUN"),
+    "compare": ("Compare", "show two to six runs side by side", "rltui config diff A B, rltui show RUN"),
+    "doctor": ("Doctor", "say what is wrong with a run, and which key to change", "rltui show RUN"),
 }
 
 
 class _Words(Lines):
     def __init__(self, name: str) -> None:
         super().__init__()
-        self._title, self._about, self._verb = PLANNED[name]
+        self._title, about, verb = PLANNED[name]
+        self._about, self._today = f"{self._title} will {about}. It is not built yet.", f"Today: {verb}"
+        self._rows: list[tuple[str, str]] = []  # (text, its first word's style)
 
-    def on_mount(self) -> None:
-        self.line_count = 5
+    def on_resize(self) -> None:
+        room = max(20, self.size.width - 4)
+        about, today = wrap(self._about, room), wrap(self._today, room)
+        self._rows = [("", "text"), ("", "text"), (about[0], "title"), *((row, "text") for row in about[1:])]
+        self._rows += [("", "text"), (today[0], "dim"), *((row, "key") for row in today[1:])]
+        self.line_count = len(self._rows)
+        self.refresh()
 
     def line(self, y: int, width: int) -> list[Segment]:
         style = look_of(self).style
-        if y == 2:
-            return [
-                Segment(f"  {self._title} ", style("title")),
-                Segment(f"will {self._about}. It is not built yet.", style("text")),
-            ]
-        if y == 4:
-            return [Segment("  Today: ", style("dim")), Segment(self._verb, style("key"))]
-        return []
+        text, name = self._rows[y]
+        first, gap, rest = text.partition(" ") if name in ("title", "dim") else ("", "", text)
+        rest_name = {"title": "text", "dim": "key"}.get(name, name)
+        return [Segment(f"  {first}{gap}", style(name)), Segment(rest, style(rest_name))]
 
 
 class PlannedScreen(AppScreen):

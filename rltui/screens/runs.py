@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from rich.segment import Segment
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.timer import Timer
 
 from rltui.screens.base import AppScreen
 from rltui.screens.messages import RunsChanged, RunsFailed
@@ -17,16 +18,16 @@ from rltui.screens.runs_detail import RunDetail
 from rltui.screens.runs_line import head
 from rltui.screens.runs_list import RunRows
 from rltui.sources.find import is_run
-from rltui.text import clean
-from rltui.text_lines import wrap
 from rltui.watch import FolderWatcher, is_live
 from rltui.widgets.bindings import bindings
+from rltui.widgets.instead import Instead
 from rltui.widgets.lines import Lines, focus_now, look_of
 from rltui.widgets.pane import Pane
 from rltui.widgets.prompt import Prompt
 from rltui.widgets.virtual_list import VirtualList
 
 DETAIL_ROWS = 28  # from this height on the strip below the list shows
+PAUSE_S = 0.15  # that the cursor rests before the strip follows: a held key sends the list alone
 
 
 def shortened(folder: Path) -> str:
@@ -43,33 +44,6 @@ class ColumnNames(Lines, can_focus=False):
 
     def line(self, y: int, width: int) -> list[Segment]:
         return head(width, look_of(self))
-
-
-class Instead(Lines, can_focus=False):
-    """Stands in place of the list: why it is empty."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said: list[tuple[str, str]] = []
-        self._rows: list[tuple[str, str]] = []  # wrapped
-
-    def say(self, *lines: tuple[str, str]) -> None:
-        """(text, style) of each line."""
-        self._said = list(lines)
-        self._lay_out()
-
-    def on_resize(self) -> None:
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        room = max(20, self.size.width - 5)
-        self._rows = [(row, style) for text, style in self._said for row in wrap(clean(text, 1000), room)]
-        self.line_count = len(self._rows)
-        self.refresh()
-
-    def line(self, y: int, width: int) -> list[Segment]:
-        text, style = self._rows[y]
-        return [Segment(f"   {text}", look_of(self).style(style))]
 
 
 class RunsScreen(AppScreen):
@@ -91,6 +65,7 @@ class RunsScreen(AppScreen):
         self._scanned = (0, 1)
         self._filter = ""
         self._moved = False  # whether the cursor was
+        self._pause: Timer | None = None
 
     def body(self) -> ComposeResult:
         with Pane(id="list"):
@@ -103,8 +78,10 @@ class RunsScreen(AppScreen):
             yield RunDetail()
 
     def on_mount(self) -> None:
-        self.set_class(self.app.size.height >= DETAIL_ROWS, "-detail")
         self._update()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height >= DETAIL_ROWS, "-detail")
 
     # The folder
 
@@ -172,7 +149,7 @@ class RunsScreen(AppScreen):
         nothing = self.query_one(Instead)
         self.set_class(not shown, "-none")
         if not shown and known:
-            nothing.say((f"No run matches {self._filter}", "text"), ("escape: all of them", "dim"))
+            nothing.say((f"No run matches {self._filter}", "text"), ("/ changes the filter, esc clears it", "dim"))
         elif not shown and scanned >= total:
             nothing.say(
                 (f"No runs under {self._folder}.", "text"),
@@ -194,7 +171,9 @@ class RunsScreen(AppScreen):
     @on(VirtualList.Highlighted, "#runs")
     def _highlighted(self, event: VirtualList.Highlighted) -> None:
         self._moved |= event.index > 0
-        self._show_detail()
+        if self._pause is not None:
+            self._pause.stop()
+        self._pause = self.set_timer(PAUSE_S, self._show_detail)
 
     @on(VirtualList.Selected, "#runs")
     def _selected(self) -> None:

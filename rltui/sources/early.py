@@ -32,7 +32,7 @@ def early_end(paths: RunPaths) -> Json | None:
 def last_error(paths: RunPaths, start: int = 0) -> Json | None:
     """{code, message, hint} of the last error line that the coordinator printed after byte `start`."""
     for line in reversed(tail(paths, PROTOCOL, start)):
-        with contextlib.suppress(ValueError, AttributeError):
+        with contextlib.suppress(ValueError, AttributeError, RecursionError):
             record = json.loads(line)
             if record.get("type") == "error":
                 return {name: record.get(name) for name in ("code", "message", "hint")}
@@ -52,7 +52,7 @@ def _holder_died(paths: RunPaths) -> bool:
     """Whether the coordinator that took the run's lock is, beyond doubt, gone and has left it behind."""
     try:
         holder = msgspec.convert(json.loads(paths.read(paths.lock.name)), ProcessId)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return holder.alive() is False
 

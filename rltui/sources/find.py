@@ -37,9 +37,11 @@ def job_id_of(folder: Path) -> str:
     _, found, tail = folder.name.rpartition("-rl_")
     if found:
         return f"rl_{tail}"
+    from trainer.rundir.layout import RunPaths
+
     try:
-        return str(json.loads((folder / "status.json").read_bytes())["job_id"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(json.loads(RunPaths(folder).read("status.json"))["job_id"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
 
 

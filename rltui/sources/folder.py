@@ -95,8 +95,10 @@ class RunsFolder:
         try:
             with os.scandir(self.folder) as entries:
                 found = [(entry.stat().st_mtime, entry.name) for entry in entries if _is_folder(entry)]
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             return []
+        except NotADirectoryError as error:
+            raise Unreadable(f"{self.folder} is not a folder: give the folder that holds the runs") from error
         except OSError as error:
             raise Unreadable(f"{self.folder} cannot be read: {error.strerror or error}") from error
         return [name for _, name in sorted(found, reverse=True)]
@@ -128,7 +130,8 @@ class RunsFolder:
             row = _row_of(path, status, spark)
         except Unreadable as error:
             return self._keep(path.name, _unreadable(path, str(error)))
-        except (OSError, ValueError, TypeError, AttributeError) as error:  # a status of strange shapes
+        except (OSError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            # A status of strange shapes: one bad run hides no other.
             return self._keep(path.name, _unreadable(path, f"its record is damaged: {error}"))
         if known is not None and known.row == row:
             row = known.row

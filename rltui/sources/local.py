@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from rltui.model.shape import EVENT, GROUP, STATUS, fitting
 from rltui.processes import kill_leader
 from rltui.sources.base import LOG_BYTES, TERMINAL, Json, LogSlice, RunSource, Slice, Unreadable
 from rltui.sources.early import early_end
@@ -61,11 +63,13 @@ class LocalRunSource(RunSource):
                     raise Unreadable("status.json is damaged: it is not a JSON object")
             if status is not None and not isinstance(status.get("state"), str):
                 raise Unreadable("status.json is damaged: its state is not a word")
+            status = status and fitting(status, STATUS)
         self._answered = self._clock()
         if status is None:
             if self._seen:
                 raise Unreadable(f"{self._folder} has no status.json any more: was the run moved or deleted?")
-            return early_end(self._reader.paths)
+            end = early_end(self._reader.paths)
+            return end and fitting(end, STATUS)
         self._seen = True
         if status.get("state") in TERMINAL:
             return status
@@ -79,13 +83,15 @@ class LocalRunSource(RunSource):
             if cursor is not None and cursor < 0:
                 cursor = max(0, self._reader.last_seq() + cursor)
             rows = self._reader.events(cursor or 0, limit)
-        return Slice(rows, rows[-1]["seq"] if rows else cursor, more=len(rows) == limit)
+        at = rows[-1]["seq"] if rows else cursor
+        return Slice([fitting(row, EVENT) for row in rows], at, more=len(rows) == limit)
 
     def metrics(self, cursor: Any = None) -> Slice:
         return self._stream("metrics.jsonl", cursor)
 
     def groups(self, cursor: Any = None) -> Slice:
-        return self._stream("rollouts/groups.jsonl", cursor)
+        part = self._stream("rollouts/groups.jsonl", cursor)
+        return replace(part, rows=[fitting(row, GROUP) for row in part.rows])
 
     def _stream(self, name: str, cursor: _At | None) -> Slice:
         with self._reading(name):
@@ -212,7 +218,7 @@ class LocalRunSource(RunSource):
         leader = _identity(status)
         if leader is None or not leader.same_machine():
             return
-        children = [_identity({**status, **child}) for child in status.get("children") or []]
+        children = [_identity({**status, **child}) for child in fitting(status, STATUS).get("children") or []]
         kill_leader(leader, [child for child in children if child is not None])
         if not leader.alive():
             self._killed = leader
@@ -224,7 +230,8 @@ class LocalRunSource(RunSource):
             yield
         except OSError as error:
             raise Unreadable(f"{what} cannot be read: {error.strerror or error}") from error
-        except (LookupError, TypeError, ValueError, AttributeError) as error:  # JSON, but of the wrong shape
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            # JSON, but of the wrong shape.
             raise Unreadable(f"{what} is damaged: {type(error).__name__}: {error}") from error
 
     def _lost(self, status: Json) -> Json:

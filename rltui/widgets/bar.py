@@ -53,7 +53,8 @@ class Bar(Widget):
 
     def _draw(self) -> Strip:
         width, base = self.size.width, self.base_style()
-        segments = safe_segments(Segment(text, base + style) for text, style in self.parts(width))
+        parts = (Segment(text, base + style) for text, style in self.parts(width))
+        segments = safe_segments(parts, look_of(self).ascii)
         return Strip(segments).adjust_cell_length(width, base)
 
 

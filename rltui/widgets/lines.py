@@ -31,12 +31,16 @@ def look_of(widget: Widget) -> Look:
 
 
 def focus_now(widget: Widget) -> None:
-    """The next key goes to `widget`. The framework's own `focus` waits a turn, in which a quick key goes elsewhere."""
-    widget.screen.set_focus(widget, scroll_visible=False)
+    """The next key goes to `widget`. The framework's own `focus` waits a turn, in which a quick key goes elsewhere.
+
+    One that is not on a screen any more, as where the app leaves, gets none.
+    """
+    if widget.is_attached:
+        widget.screen.set_focus(widget, scroll_visible=False)
 
 
 # Signs that our own texts are made of. In what others wrote they are as unfit for such a terminal.
-_ASCII_SIGNS = str.maketrans("…·•→←↑↓×–—−≥≤─│", "~.*><^vx---><-|")
+ASCII_SIGNS = str.maketrans("…·•→←↑↓×–—−≥≤─│", "~.*><^vx---><-|")
 
 
 def safe_segments(segments: Iterable[Segment], ascii: bool = False) -> list[Segment]:
@@ -47,7 +51,7 @@ def safe_segments(segments: Iterable[Segment], ascii: bool = False) -> list[Segm
         else Segment("" if segment.control else printable(segment.text), segment.style)
         for segment in segments
     ]
-    return [Segment(text.translate(_ASCII_SIGNS), style) for text, style, _ in safe] if ascii else safe
+    return [Segment(text.translate(ASCII_SIGNS), style) for text, style, _ in safe] if ascii else safe
 
 
 class Lines(ScrollView, can_focus=True, inherit_bindings=False):

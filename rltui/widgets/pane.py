@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from rltui.text import clean
 from rltui.text_lines import printable
-from rltui.widgets.lines import look_of
+from rltui.widgets.lines import ASCII_SIGNS, look_of
 
 if TYPE_CHECKING:
     from rltui.look import Look
@@ -37,7 +37,8 @@ class Pane(Vertical):
         self._title: str | Content = title
         self._info: str | Content = ""
         self._subtitle: str | Content = ""
-        self._drawn: tuple[Look, bool] | None = None
+        self._worn: tuple[Look, bool] | None = None  # what the border was made for
+        self._said: tuple[object, ...] = ()  # what the titles were made of
 
     def set_title(self, title: str | Content) -> None:
         """The name of the pane, in the border at the top left."""
@@ -70,11 +71,12 @@ class Pane(Vertical):
             self.screen.minimize()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """As Textual does, after a look at whether the theme or the focus changed."""
-        drawn = (look_of(self), self.has_pseudo_class("focus-within"))
-        if drawn != self._drawn:
-            self._drawn = drawn
-            self._restyle(*drawn)
+        """As Textual does, after a look at whether anything of the border changed."""
+        worn = (look_of(self), self.has_pseudo_class("focus-within"))
+        if worn != self._worn:
+            self._restyle(*worn)
+        else:
+            self._titles(*worn)
         return super().render_lines(crop)
 
     def on_mount(self) -> None:
@@ -98,15 +100,15 @@ class Pane(Vertical):
         self._restyle(look_of(self), False)
 
     def _restyle(self, look: Look, focused: bool) -> None:
-        self._drawn = (look, focused)
+        self._worn = (look, focused)
         style = look.style("border_focus" if focused else "border")
         color = Color.from_rich_color(style.color) if style.color is not None else Color.parse("ansi_default")
         self.styles.border = (look.box, color)  # type: ignore[assignment]
         self._titles(look, focused)
 
     def _retitle(self, top: bool = True) -> None:
-        if not self.is_mounted:
-            return
+        if not self.is_attached:
+            return  # `on_mount` comes
         focused = self.has_pseudo_class("focus-within")
         self._titles(look_of(self), focused)
         self._repaint_border(top)
@@ -116,16 +118,22 @@ class Pane(Vertical):
         self.refresh(Region(-1, -1 if top else self.size.height, self.outer_size.width, 1))
 
     def _titles(self, look: Look, focused: bool) -> None:
+        said = (look, focused, self._title, self._info, self._subtitle, self.outer_size.width)
+        if said == self._said:
+            return
+        self._said = said
         line, strong = look.style("border_focus" if focused else "border"), look.style("title")
         title = _content(self._title, strong)
         info = _content(self._info, look.style("dim"))
-        room = self.outer_size.width - _CORNERS
+        subtitle = _content(self._subtitle, look.style("dim"))
+        room = max(0, self.outer_size.width - _CORNERS)
         if info.cell_length and room > info.cell_length + _GAP + 4:
             title = title.truncate(room - info.cell_length - _GAP - 2, ellipsis=True)
             fill = look.glyph("hline") * (room - title.cell_length - info.cell_length - 2)
             title = Content.assemble(title, " ", (fill, Style.from_rich_style(line)), " ", info)
+        # Cut here: the framework's own cut would leave an ellipsis that not every terminal can show.
+        title, subtitle = (_shown(text.truncate(room, ellipsis=True), look) for text in (title, subtitle))
         self._border_title = title if title.cell_length else None
-        subtitle = _content(self._subtitle, look.style("dim"))
         self._border_subtitle = subtitle if subtitle.cell_length else None
 
 
@@ -133,3 +141,7 @@ def _content(text: str | Content, style: RichStyle) -> Content:
     if isinstance(text, Content):
         return text
     return Content.styled(printable(clean(text)), Style.from_rich_style(style))
+
+
+def _shown(text: Content, look: Look) -> Content:
+    return Content(text.plain.translate(ASCII_SIGNS), list(text.spans)) if look.ascii else text

@@ -104,16 +104,16 @@ class VirtualList(Lines, inherit_bindings=False):
 
     def update_rows(self) -> None:
         """Rows came, went or changed: the cursor keeps its row and its place, and what looks otherwise is drawn."""
-        was_last, old = self._cursor >= self._line_count - 1, self._cursor
+        was_last, old, key = self._cursor >= self._line_count - 1, self._cursor, self._key
         count = len(self.rows)
-        index = self._inside(count - 1 if self.follow and was_last else self._find(self._key, old))
+        index = self._inside(count - 1 if self.follow and was_last else self._find(key, old))
         self.line_count = count
         self._cursor, self._key = index, self._key_of(index)
         if self.is_mounted and self.page_size:
             self.shift_top(index - old)
             self.scroll_line_into_view(index)
             self.refresh_changed()
-        if index != old:
+        if index != old or self._key != key:
             self.post_message(self.Highlighted(self, index))
 
     def append_rows(self) -> None:

@@ -101,6 +101,26 @@ def test_an_unreadable_run_stays_a_line_with_its_reason(rltui, synthetic, tmp_pa
     assert "Traceback" not in shown.err
 
 
+@pytest.mark.parametrize("pipe", [False, True])
+def test_a_status_that_cannot_be_read_stops_nothing(rltui, here, pipe):
+    folder = here / "runs" / "bad"
+    folder.mkdir(parents=True)
+    if pipe:
+        os.mkfifo(folder / "status.json")
+    else:
+        (folder / "status.json").write_text("[" * 100_000)
+    words = "not a regular file" if pipe else "status.json is damaged"
+    (row,) = json.loads(rltui("runs", "--json").out)["runs"]
+    assert row["state"] == "unreadable" and words in row["problem"]
+    shown = rltui("show", "bad")
+    assert shown.returncode == 3 and words in shown.err and "Traceback" not in shown.err
+
+
+def test_a_file_is_no_folder_of_runs(rltui, here):
+    done = rltui("runs", "my.toml")
+    assert done.returncode == 2 and "my.toml is not a folder" in done.err
+
+
 def test_a_run_whose_coordinator_died_before_its_first_status_has_failed(rltui, here):
     gone = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     holder = msgspec.to_builtins(ProcessId.of(gone.pid))

@@ -223,3 +223,23 @@ async def test_an_update_sends_the_cells_that_changed_and_no_other(folder):
         assert update is not None
         sent = update.render_segments(app.console)
         assert sent.startswith(f"\x1b[{y + 1};{x + 31}H") and sent.count("x") == 3
+
+
+async def test_a_planned_screen_says_it_all_where_there_is_little_room(folder):
+    app = build(folder)
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.press("7")
+        words = " ".join((await until(app, "Doctor will say")).split())
+        assert "Doctor will say what is wrong with a run, and which key to change. It is not built yet." in words
+        assert "Today: rltui show RUN" in words
+
+
+async def test_q_leaves_at_once_where_the_run_could_never_be_read(folder):
+    run = run_in(folder, "dent")
+    (run / "status.json").write_text("{torn")
+    app = build(folder, run_dir=run)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(app, "stale")
+        await pilot.press("q")
+        await until(app, lambda: app._exit)
+    assert app.leaving == "detach"

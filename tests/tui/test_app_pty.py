@@ -91,6 +91,13 @@ def test_without_a_terminal_the_options_are_refused_in_words(runs, capsys):
     assert "needs a terminal" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("term", "words"), [(None, "TERM is not set"), ("dumb", "TERM=dumb cannot show")])
+def test_a_terminal_without_a_name_is_refused_in_words(terminal, runs, term, words):
+    session = terminal([*RLTUI, "--runs-dir", runs], env={"TERM": term})
+    session.wait_for(words)
+    assert session.wait() == 2
+
+
 @pytest.mark.parametrize(("option", "words"), [("--fps=99", "0.1 to 30"), ("--theme=nope", "there is no theme")])
 def test_an_option_that_says_nothing_usable_is_usage(terminal, runs, option, words):
     session = terminal([*RLTUI, "--runs-dir", runs, option])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual.app import App, ComposeResult
 
-from rltui.look import Look, default_look
+from rltui.look import ColorMode, Look, default_look
+from rltui.widgets.bar import Bar
 from rltui.widgets.lines import Lines, look_of, safe_segments
 from rltui.widgets.pane import Pane
 from rltui.widgets.prompt import Prompt
@@ -172,3 +174,34 @@ async def test_a_prompt_keeps_what_was_typed() -> None:
         await pilot.press("enter")
         await pilot.pause()
         assert app.heard[-1] == ("submitted", "ab")
+
+
+async def test_a_pane_shows_what_it_was_told_before_it_was_mounted() -> None:
+    class Early(Pane):
+        def on_mount(self) -> None:
+            super().on_mount()
+            assert not self.is_mounted
+            self.set_info("144 episodes")
+
+    app = PaneApp()
+    app.pane = Early(Counting(5), title="Episodes")
+    async with app.run_test(size=(60, 10)) as pilot:
+        await pilot.pause()
+        assert _row(app, 0).rstrip().endswith("144 episodes ─╮")
+
+
+async def test_titles_and_bars_are_ascii_where_the_terminal_knows_no_more() -> None:
+    class Told(Bar):
+        def parts(self, width: int) -> list[tuple[str, Style]]:
+            return [("cut here… ↓", Style())]
+
+    app = PaneApp()
+    app.look = Look(default_look().theme, ColorMode.NONE, ascii=True)
+    app.pane = Pane(Told(), title="a title of its own · " * 5)
+    async with app.run_test(size=(60, 10)) as pilot:
+        app.pane.set_info("1 → 2")
+        app.pane.set_subtitle("nobody sees the end of this … " * 4)
+        await pilot.pause()
+        rows = "".join(_row(app, y) for y in range(10))
+        assert "cut here~ v" in rows and "1 > 2" in rows
+        assert rows.isascii(), rows

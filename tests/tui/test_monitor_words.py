@@ -213,3 +213,15 @@ def test_leaving_offers_detach_first():
     choices = screen._choices._choices
     assert [choice.value for choice in choices] == ["detach", "stop", "kill"] and screen._choices._cursor == 0
     assert choices[2].why_not and not choices[1].why_not
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        ({"last_checkpoint": {"step": 30}}, ["checkpoint step_30"]),
+        ({"last_checkpoint": {"step": 30}, "best": {"step": 20}}, ["checkpoint step_30, best step_20"]),
+        ({"last_checkpoint": {"path": "x"}}, []),
+    ],
+)
+def test_of_what_was_saved_only_what_is_known_is_said(status, text):
+    assert [words for name, words, _ in now_lines(status, MetricStore(), []) if name == "saved"] == text

@@ -135,6 +135,9 @@ def test_no_folder_has_no_runs_and_one_that_cannot_be_listed_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert list(RunsFolder(tmp_path / "none").scan()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(Unreadable, match="file is not a folder"):
+        list(RunsFolder(tmp_path / "file").scan())
 
     def failing(path: object) -> None:
         raise OSError(5, "Input/output error")
@@ -150,3 +153,19 @@ def test_bytes_of_a_run_without_what_links_lead_to(runs: Path) -> None:
     assert before == sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
     (root / "link").symlink_to("/usr")
     assert folder.bytes_of(str(root)) == before
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"state": ' + '{"a": ' * 100_000, None])
+@pytest.mark.parametrize("name", ["bad", "bad-rl_00000000000000ff"])
+def test_a_run_that_cannot_be_read_hides_no_other(tmp_path: Path, name: str, text: str | None) -> None:
+    write_run(tmp_path / "good", SynthConfig(episodes=N))
+    status = tmp_path / name / "status.json"
+    status.parent.mkdir()
+    if text is None:
+        os.mkfifo(status)
+    else:
+        status.write_text(text)
+    rows = {row.name: row for row in RunsFolder(tmp_path).scan()}
+    assert {row.state for row in rows.values()} == {"succeeded", "unreadable"}
+    words = "damaged" if text else "not a regular file"
+    assert "status.json" in str(rows[name].problem) and words in str(rows[name].problem)

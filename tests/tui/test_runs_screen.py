@@ -147,3 +147,41 @@ async def test_while_a_filter_is_typed_only_keys_that_are_no_text_are_offered(fo
         assert "/ filter" not in keys and "q quit" not in keys
         await pilot.press("q", "/", "enter")
         await until(app, "No run matches q/")
+
+
+async def test_the_strip_follows_when_the_cursor_rests(folder):
+    for number, name in enumerate(("alpha", "beta"), 1):
+        run_in(folder, name, number=number)
+    app = build(folder)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(app, "name    ")
+        first = under_cursor(app)
+        await until(app, f"name    {first}")
+        await pilot.press("j")
+        second = under_cursor(app)
+        assert second != first
+        await until(app, f"name    {second}")
+
+
+async def test_the_strip_comes_and_goes_with_the_height(folder):
+    run_in(folder, "alpha")
+    app = build(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(app, "1 run")
+        assert "name    alpha" not in screen_text(app)
+        await pilot.resize_terminal(120, 40)
+        await until(app, "name    alpha")
+        await pilot.resize_terminal(80, 24)
+        await until(app, lambda: "name    alpha" not in screen_text(app))
+
+
+async def test_a_filter_that_matches_nothing_says_what_to_do(folder):
+    run_in(folder, "alpha")
+    app = build(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(app, "1 run")
+        await pilot.press("/", *"rew", "enter")
+        await until(app, "No run matches rew")
+        assert "/ changes the filter, esc clears it" in screen_text(app)
+        await pilot.press("escape")
+        await until(app, "alpha")

@@ -60,6 +60,11 @@ def test_words_stay_whole_and_indentation_stays() -> None:
     assert wrap("你好世界", 5) == ["你好", "世界"]
 
 
+def test_what_terminals_count_differently_is_left_out() -> None:
+    """Letters of flags, fillers of Hangul, joiners, skin tones."""
+    assert printable("a\U0001f1e9\U0001f1eab\u3164c\u115f\u1160d\uffa0e👍🏽") == "abcde👍"
+
+
 def test_tabs_become_spaces_and_spaces_stay() -> None:
     assert printable("\tx = 1") == "    x = 1"
     assert printable("a  b   c") == "a  b   c"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,10 +102,16 @@ class RunPaths:
             return _open_file(relative.parts[-1], flags, folder)
 
     def read(self, name: str | os.PathLike[str], offset: int = 0, count: int | None = None) -> bytes:
-        """`count` bytes from `offset` (default: to the end). FileNotFoundError if it is not there."""
+        """`count` bytes from `offset` (default: to the end). FileNotFoundError if it is not there.
+
+        OSError (EINVAL): a FIFO, a device or the like is in its place.
+        """
         fd = self.open(name)
         try:
-            end = os.fstat(fd).st_size if count is None else offset + count
+            about = os.fstat(fd)
+            if not stat.S_ISREG(about.st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file", str(name))
+            end = about.st_size if count is None else offset + count
             return read_range(fd, offset, end)
         finally:
             os.close(fd)

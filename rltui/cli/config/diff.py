@@ -14,6 +14,7 @@ from rltui.cli.output import FINDINGS, OK, CliError, Json, add_data_options, emi
 from rltui.text import ELLIPSIS, fit, width
 from trainer.config import ConfigError
 from trainer.config.toml_values import format_key, format_value, same
+from trainer.rundir.layout import RunPaths
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +57,7 @@ def _side(name: str, *, allow_unknown: bool) -> dict[str, Leaf]:
     if folder is None or resolved is None or not resolved.exists():
         return leaves(open_config(str(folder or name), allow_unknown=allow_unknown).resolved()["values"])
     try:
-        return leaves(json.loads(resolved.read_bytes())["values"])
+        return leaves(json.loads(RunPaths(folder).read("resolved.json"))["values"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CliError(
             f"{resolved} cannot be read ({type(error).__name__}); compare {folder / 'config.toml'} instead"

@@ -70,6 +70,11 @@ class Episodes:
     def total(self) -> int:
         return len(self._rows)
 
+    @property
+    def done(self) -> bool:
+        """Whether every episode so far has been looked at."""
+        return self.view is None or self.view.scanned >= self.view.total
+
     def n_at(self, i: int) -> int:
         return self._rows.n_at(i) if self.view is None else self.view.n_at(i)
 

@@ -33,8 +33,9 @@ class EventRows:
         self._rows = []
         for event in events:
             said_before = bool(self._rows) and self._rows[-1].get("message") == event.get("message")
+            words = event.get("message") or event.get("type")
             # The failure of a training is one of its job, too.
-            if event.get("type") not in LEFT_OUT and not said_before:
+            if words and event.get("type") not in LEFT_OUT and not said_before:
                 self._rows.append(event)
 
     def __len__(self) -> int:

@@ -66,7 +66,13 @@ def now_lines(status: Status | None, metrics: MetricStore, groups: Sequence[Mapp
     checkpoint = status.get("last_checkpoint")
     if checkpoint:
         best = (status.get("best") or {}).get("step")
-        lines.append(("saved", f"checkpoint step_{checkpoint.get('step')}, best step_{best}", "text"))
+        known = [
+            f"{word}step_{step}"
+            for word, step in (("checkpoint ", checkpoint.get("step")), ("best ", best))
+            if step is not None
+        ]
+        if known:
+            lines.append(("saved", ", ".join(known), "text"))
     for warning in (status.get("warnings") or [])[-2:]:
         lines.append(("warning", clean(warning.get("text"), 300), "watch"))
     return lines

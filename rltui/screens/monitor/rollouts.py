@@ -19,6 +19,7 @@ from rltui.screens.monitor.tab import Tab
 from rltui.screens.monitor.writing import write_text
 from rltui.widgets.bindings import allowed, bindings
 from rltui.widgets.finding import FindPane
+from rltui.widgets.instead import Instead
 from rltui.widgets.lines import Lines, focus_now, look_of
 from rltui.widgets.pane import Pane
 from rltui.widgets.prompt import Prompt
@@ -61,6 +62,20 @@ class TranscriptPane(FindPane):
     BINDINGS: ClassVar[list[BindingType]] = bindings("transcript")
     stem = ""  # of the file's name; "" while there is no episode
 
+    def compose(self) -> ComposeResult:
+        """What there is to say without an episode, then what every such pane has."""
+        yield Instead()
+        yield from super().compose()
+
+    def show_none(self, why: str) -> None:
+        """No episode, for a reason that stands in its place; "" where the next one comes at once."""
+        self.stem = ""
+        self.query_one(Transcript).clear()
+        self.set_title("Episode")
+        self.set_info("")
+        self.query_one(Instead).say((why, "dim"))
+        self.add_class("-none")
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What writes is refused under --readonly."""
         return allowed(self, action)
@@ -81,6 +96,8 @@ class Rollouts(Tab):
     Rollouts #episodes-pane { width: 4fr; min-width: 46; }
     Rollouts #transcript-pane { width: 5fr; }
     Rollouts EpisodeHead { height: 1; }
+    Rollouts Instead { display: none; height: 3; }
+    Rollouts Pane.-none Instead { display: block; }
     """
 
     def __init__(self, opened: OpenRun) -> None:
@@ -96,6 +113,7 @@ class Rollouts(Tab):
         with Horizontal():
             with Pane(title="Episodes", id="episodes-pane", classes="-front"):
                 yield EpisodeHead()
+                yield Instead()
                 yield VirtualList(id="episodes")
                 yield Prompt("/", placeholder="reward > 0.5   iteration = 12   stop != completed", id="episode-filter")
             yield TranscriptPane(Transcript(id="transcript"), title="Episode", id="transcript-pane")
@@ -154,10 +172,23 @@ class Rollouts(Tab):
         pane.set_title(f"Episodes  {self._rows.text}" if self._rows.text else "Episodes")
         pane.set_info(self._rows.info() + (", following" if self._follow else ""))
         pane.set_subtitle(self._rows.sort)
-        if not len(self._rows):
-            self.query_one("#transcript-pane", FindPane).set_title(
-                "No episode yet" if not self._rows.text else "Episode"
-            )
+        self._say_nothing(pane, self._rows)
+
+    def _say_nothing(self, pane: Pane, rows: Episodes) -> None:
+        """Where no episode is shown: why, and in the other pane that there is none to read."""
+        nothing = pane.query_one(Instead)
+        pane.set_class(not len(rows), "-none")
+        if len(rows):
+            return
+        if not rows.total:
+            nothing.say(("No episode yet", "dim"))
+        elif rows.text and rows.done:
+            nothing.say((f"No episode matches {rows.text}", "text"), ("/ changes the filter, esc clears it", "dim"))
+        else:
+            nothing.say(("Looking through the episodes", "dim"))
+            return  # the transcript stays: its episode may be found again
+        self._wanted = None  # so that the next one under the cursor is read, whichever it is
+        self.query_one(TranscriptPane).show_none("No episode is under the cursor")
 
     # The episode
 
@@ -190,9 +221,10 @@ class Rollouts(Tab):
         if event.n != self._wanted:
             return
         transcript, pane = self.query_one(Transcript), self.query_one(TranscriptPane)
+        pane.remove_class("-none")
         pane.stem = f"{self._opened.name}-episode-{event.n}"
         if event.episode is None:
-            transcript.clear()
+            pane.show_none(f"The text of episode {event.n} is gone; its numbers stay in the list")
             pane.set_title(f"Episode {event.n}: its text is gone")
             return
         transcript.show(event.episode, event.updates)

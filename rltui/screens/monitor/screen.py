@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 LATER_S = 0.5  # until the next tab is made in advance
+MOUNT_S = 1.0  # that a key waits, at most, for the tab which it is for
 
 
 class MonitorScreen(AppScreen):
@@ -121,10 +123,13 @@ class MonitorScreen(AppScreen):
 
     def _bring_up_to_date(self) -> None:
         tab = self._tab
-        # A tab that is being mounted is told when it is ready.
-        if tab is not None and tab.is_mounted and self.model is not None and self.is_current and tab.pending:
+        if tab is not None and self._stands(tab) and self.model is not None and self.is_current and tab.pending:
             what, tab.pending = tab.pending, frozenset()
             tab.update(self.model, what)
+
+    def _stands(self, tab: Tab) -> bool:
+        """Whether all of it is there: one that is mounted now says when it is ready, one that goes loses its parts."""
+        return tab.is_mounted and tab.is_running and tab.is_attached and self.app.is_running
 
     @on(Tab.Ready)
     def _ready(self) -> None:
@@ -132,7 +137,7 @@ class MonitorScreen(AppScreen):
 
     def _start_tab(self) -> None:
         """Put the focus into the tab that shows, and bring it up to date."""
-        if self._tab is not None and self._tab.is_mounted and not self._started:
+        if self._tab is not None and self._stands(self._tab) and not self._started:
             self._started = True
             self._tab.start()
         self._bring_up_to_date()
@@ -171,10 +176,15 @@ class MonitorScreen(AppScreen):
             self._mounting[name] = self.query_one("#tabs").mount(tab)
             self.set_timer(LATER_S, self._make_next)
         # A key that comes now waits with us: it is for the tab that was asked for before it.
-        await self._mounting[name]
+        await self._until_mounted(name)
         if tab is self._tab:  # no other one was wanted meanwhile
             self._start_tab()
         return tab
+
+    async def _until_mounted(self, name: str) -> None:
+        """Not for ever: part of what is mounted may wait for this screen, which waits here. Then Tab.Ready tells."""
+        mounting = asyncio.ensure_future(self._mounting[name]())
+        await asyncio.wait([mounting], timeout=MOUNT_S)
 
     def _known(self, name: str) -> Tab | None:
         return next(iter(self.query(f"#tab-{name}").results(Tab)), None)

@@ -1,0 +1,16 @@
+"""The framework's terminal driver, but for input that is no UTF-8."""
+
+from __future__ import annotations
+
+from textual.drivers.linux_driver import LinuxDriver
+
+
+class TolerantDriver(LinuxDriver):
+    """Line noise, or a key of a Latin-1 terminal, costs the bytes that came with it and not the app."""
+
+    def run_input_thread(self) -> None:
+        while not self.exit_event.is_set():
+            try:
+                super().run_input_thread()
+            except UnicodeDecodeError:
+                continue

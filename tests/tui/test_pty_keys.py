@@ -1,0 +1,165 @@
+"""Keys, colours and copies as other terminals see them: without colour, with 16 of them, inside a multiplexer."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.tui.app_driver import run_in
+from tests.tui.pty_app import RLTUI, SIZE, escape
+from tests.tui.terminal_session import TerminalSession
+
+SGR = re.compile(rb"\x1b\[([0-9;:]*)m")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    run_in(folder, "alpha")
+    return folder
+
+
+# Colours
+
+
+def walk(session: TerminalSession) -> None:
+    """Through every screen and tab of the only run in the list."""
+    session.wait_for("alpha")
+    session.send("?")
+    session.wait_for("Help")
+    escape(session)
+    session.send("2")
+    session.wait_for("not built yet")
+    session.send("1", "enter")
+    session.wait_for("step 4/4")
+    session.send("R")
+    session.wait_for("80 episodes")
+    session.send("enter")
+    session.wait_for("Question")
+    escape(session)
+    session.send("L")
+    session.wait_for("step 4 done")
+    session.send(":")
+    session.wait_for("Palette")
+    escape(session)
+
+
+def colours(raw: bytes) -> set[str]:
+    """The colour parameters of all SGR sequences, such as "31" or "38;5"."""
+    found = set()
+    for parameters in SGR.findall(raw):
+        words = iter(parameters.decode().replace(":", ";").split(";"))
+        for word in words:
+            number = int(word or 0)
+            if number in (38, 48, 58):
+                kind = next(words, "")
+                found.add(f"{number};{kind}")
+                for _ in range({"5": 1, "2": 3}.get(kind, 0)):
+                    next(words, None)
+            elif 30 <= number <= 49 or 90 <= number <= 107:
+                found.add(word)
+    return found
+
+
+def test_no_colour_code_at_all_under_no_color(terminal, runs):
+    session = terminal([*RLTUI, "--runs-dir", runs], env={"NO_COLOR": "1"}, **SIZE)
+    walk(session)
+    assert colours(session.raw) == set()
+    assert SGR.search(session.raw)  # bold, reverse and the like are there
+
+
+@pytest.mark.parametrize("term", ["linux", "xterm"])
+def test_only_the_16_colours_where_there_are_no_more(terminal, runs, term):
+    session = terminal([*RLTUI, "--runs-dir", runs], env={"TERM": term, "COLORTERM": None}, **SIZE)
+    walk(session)
+    assert not {colour for colour in colours(session.raw) if ";" in colour}
+    assert colours(session.raw) - {"39", "49"}
+    if term == "linux":
+        rows = session.screen()
+        assert rows.isascii(), [char for char in rows if not char.isascii()]
+
+
+# The clipboard
+
+
+@pytest.mark.parametrize(
+    ("env", "wrapped"),
+    [
+        ({}, b"%s"),
+        ({"TMUX": "/nowhere,1,0", "TERM": "tmux-256color"}, b"%s\x1bPtmux;\x1b%s\x1b\\"),
+        ({"STY": "1.pts", "TERM": "screen-256color"}, b"\x1bP%s\x1b\\"),
+    ],
+)
+def test_the_bytes_of_a_copy_are_exact(terminal, runs, env, wrapped):
+    session = terminal([*RLTUI, "--runs-dir", runs], env=env, **SIZE)
+    session.wait_for("alpha")
+    session.drain_until_quiet()
+    session.send("y")
+    session.wait_for("copied")
+    plain = b"\x1b]52;c;%s\x07" % base64.b64encode(str(next(runs.iterdir())).encode())
+    wanted = wrapped % ((plain,) * wrapped.count(b"%s"))
+    assert wanted in session.raw
+    assert session.raw.count(b"]52;") == wrapped.count(b"%s")
+    assert "if your terminal allows it" in session.screen()
+
+
+# Keys
+
+
+def test_keys_that_come_at_once_are_typed_into_the_prompt(terminal, runs):
+    """A slow line hands over several keys in one piece: none may be taken for a command."""
+    session = terminal([*RLTUI, "--runs-dir", runs], **SIZE)
+    session.wait_for("by newest")
+    session.drain_until_quiet()
+    session.write(b"/lpo")
+    session.wait_for("showing 0 of 1")
+    assert "lpo" in session.screen() and "by newest" in session.screen()
+    escape(session)
+    session.write(b":monitor\r")
+    session.wait_for("no run is open")
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_escape_and_copy_inside_tmux(terminal, runs, tmp_path):
+    config = tmp_path / "tmux.conf"
+    config.write_text(
+        "set -g set-clipboard on\nset -g allow-passthrough on\nset -g escape-time 20\nset -g status off\n"
+    )
+    tmux = ["tmux", "-S", str(tmp_path / "socket"), "-f", str(config)]
+    session = terminal([*tmux, "new-session", *RLTUI, "--runs-dir", runs], **SIZE)
+    try:
+        session.wait_for("alpha")
+        for key, shown in (("?", "Help"), (":", "Palette"), ("S", "Steer")):
+            session.send(key)
+            session.wait_for(shown)
+            session.send("escape")
+            session.wait_for(lambda session, shown=shown: shown not in session.screen())
+            session.send("1")
+            session.wait_for("by newest")
+        session.send("y")
+        session.wait_for("copied")
+        name = next(runs.iterdir())
+        assert base64.b64encode(str(name).encode()) in session.raw
+        session.send("q")
+        assert session.wait() == 0
+    finally:
+        subprocess.run([*tmux, "kill-server"], capture_output=True)
+
+
+def test_bytes_that_are_no_utf_8_cost_themselves_alone(terminal, runs):
+    session = terminal([*RLTUI, "--runs-dir", runs], **SIZE)
+    session.wait_for("alpha")
+    session.drain_until_quiet()
+    session.write(b"\xff\xfe\xe9x")
+    session.drain_until_quiet()
+    session.send("?")
+    session.wait_for("Help")
+    escape(session)
+    session.send("q")
+    assert session.wait(20) == 0
