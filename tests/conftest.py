@@ -1,5 +1,8 @@
-"""For every test: no time limits of examples, and signals as in a terminal. A runner that was started with `&` or nohup ignores SIGINT or SIGHUP, and
-the processes that tests start and interrupt would inherit that."""
+"""For every test: no time limits of examples, and signals as in a terminal.
+
+A runner that was started with `&` or nohup ignores SIGINT or SIGHUP, and the processes that tests start and interrupt
+would inherit that.
+"""
 
 import signal
 
