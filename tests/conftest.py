@@ -1,7 +1,15 @@
-"""For every test: signals as in a terminal. A runner that was started with `&` or nohup ignores SIGINT or SIGHUP, and
-the processes that tests start and interrupt would inherit that."""
+"""For every test: no time limits of examples, and signals as in a terminal.
+
+A runner that was started with `&` or nohup ignores SIGINT or SIGHUP, and the processes that tests start and interrupt
+would inherit that.
+"""
 
 import signal
+
+from hypothesis import settings
+
+settings.register_profile("rltui", deadline=None)  # an example may take long on a busy machine
+settings.load_profile("rltui")
 
 for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
