@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.tui.app_driver import run_in
 from tests.tui.terminal_session import TerminalSession
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,3 +31,22 @@ def terminal(tmp_path: Path) -> Iterator[Callable[..., TerminalSession]]:
             return stack.enter_context(TerminalSession(command, env=own | dict(env or {}), **options))
 
         yield start
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of runs; what the app keeps and reads of its own is beside it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    return runs
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A folder with one run, alpha."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    run_in(folder, "alpha")
+    return folder

@@ -14,15 +14,6 @@ from tests.cli.conftest import ROOT, environment
 from tests.tui.app_driver import build, run_in, screen_text, until
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    return runs
-
-
 def test_nothing_heavy_is_imported_before_the_first_paint():
     code = (
         "import sys, json, rltui.cli.app, rltui.app, rltui.screens.runs, rltui.look, rltui.terminal.modes;"

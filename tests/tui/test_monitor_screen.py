@@ -14,15 +14,6 @@ from rltui.widgets.virtual_list import VirtualList
 from tests.tui.app_driver import build, run_in, screen_text, type_at_once, until
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    return runs
-
-
 async def test_the_overview_shows_charts_events_and_what_it_does(folder):
     app = build(folder, run_dir=run_in(folder, "alpha", episodes=128))
     async with app.run_test(size=(120, 40)):

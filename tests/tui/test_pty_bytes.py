@@ -40,14 +40,6 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(path, SynthConfig(episodes=5000, eval_every=10_000, checkpoint_every=10_000, learner_blocks=False))
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    run_in(folder, "alpha")
-    return folder
-
-
 def bytes_of_a_move(session: TerminalSession, key: str, *, moves: int = 6) -> int:
     """The most bytes that one of some presses of a key brought."""
     most = 0

@@ -6,23 +6,13 @@ import base64
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from tests.tui.app_driver import run_in
 from tests.tui.pty_app import RLTUI, SIZE, escape
 from tests.tui.terminal_session import TerminalSession
 
 SGR = re.compile(rb"\x1b\[([0-9;:]*)m")
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    run_in(folder, "alpha")
-    return folder
 
 
 # Colours

@@ -14,19 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.app_driver import run_in
 from tests.tui.pty_app import RLTUI, ROOT, SIZE, assert_put_back, escape, planted
 from tests.tui.terminal_session import TerminalSession
 
 WHOLE = re.compile(r"\A rltui │.*\n.*Overview.*\n step 4/4(?s:.*)╭─ (?s:.*)\? help")  # the overview, nothing zoomed
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    run_in(folder, "alpha")
-    return folder
 
 
 @pytest.fixture

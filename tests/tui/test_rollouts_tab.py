@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
 from rltui.model.episode_view import EpisodeView
 from tests.tui.app_driver import build, run_in, screen_text, until
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    return runs
 
 
 async def test_a_filter_that_matches_nothing_says_so_and_the_episode_comes_back(folder):

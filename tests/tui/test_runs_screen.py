@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import os
 
-import pytest
-
 from rltui.screens.runs import RunsScreen
 from tests.tui.app_driver import build, run_in, screen_text, until
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    return runs
 
 
 def under_cursor(app) -> str:
