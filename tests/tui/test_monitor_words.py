@@ -225,3 +225,33 @@ def test_leaving_offers_detach_first():
 )
 def test_of_what_was_saved_only_what_is_known_is_said(status, text):
     assert [words for name, words, _ in now_lines(status, MetricStore(), []) if name == "saved"] == text
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("reward > 0.5 or stop = timeout", [0, 2]),
+        ("reward > 0.5 and split = train or excl = stale", [1]),
+        ("/time.?out|stale/", [1, 2]),
+        ("not /^comp/", [1, 2]),
+        ("/[A-Z]{9}/ or has:group", [0]),
+    ],
+)
+def test_alternatives_and_expressions(text, kept):
+    rows = [
+        {"R": 0.9, "stop": "completed", "split": "eval", "excl": None},
+        {"R": 0.1, "stop": "aborted", "split": "train", "excl": "stale"},
+        {"R": 0.2, "stop": "timeout", "split": "train", "excl": None},
+    ]
+    found = parse(text)
+    assert [i for i, row in enumerate(rows) if found.keep(row)] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [("or reward > 1", 0), ("reward > 1 or", 11), ("a or or b", 5), ("and", 0), ("stop = x /a(/", 11)],
+)
+def test_where_an_alternative_or_an_expression_is_wrong(text, column):
+    with pytest.raises(FilterError) as caught:
+        parse(text)
+    assert caught.value.column == column

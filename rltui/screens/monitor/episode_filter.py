@@ -1,7 +1,7 @@
-"""Which episodes are kept: terms with blanks between them, all of which must hold. Pure.
+"""Which episodes are kept: terms that must all hold, with `or` between alternatives. Pure.
 
-`reward > 0.5`, `iteration = 12`, `stop != completed`, `has:excl`, `not has:group`, and plain words, which are looked
-for in stop reason, exclusion and split.
+`reward > 0.5`, `iteration = 12 and stop != completed`, `has:excl or split = eval`, `not has:group`, and plain words or
+a `/regex/`, which are looked for in stop reason, exclusion and split.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ _NUMBERS = {
     "wall": "wall",
 }
 _WORDS = ("stop", "excl", "split")
+_LONGEST = 40  # characters of a word that are looked at: no expression takes long on them
 NAMES = (*_NUMBERS, *_WORDS)
 _TERM = re.compile(
-    r"(?P<no>not\s+)?(?:has:(?P<has>\w+)|(?P<name>[A-Za-z]+)\s*(?P<op><=|>=|!=|<|>|=)\s*(?P<value>[^\s<>=!]+)|(?P<word>\S+))"
+    r"(?P<no>not\s+)?(?:has:(?P<has>\w+)|(?P<name>[A-Za-z]+)\s*(?P<op><=|>=|!=|<|>|=)\s*(?P<value>[^\s<>=!]+)"
+    r"|/(?P<regex>(?:[^/\\]|\\.)+)/|(?P<word>\S+))"
 )
 
 
@@ -63,7 +65,7 @@ class Filter:
 
 def parse(text: str) -> Filter | None:
     """None: everything is kept. FilterError."""
-    tests: list[Test] = []
+    alternatives: list[list[Test]] = [[]]
     fields: dict[str, None] = {}
     at = 0
     while at < len(text):
@@ -72,22 +74,33 @@ def parse(text: str) -> Filter | None:
             continue
         found = _TERM.match(text, at)
         assert found is not None  # a word is any character that is no blank
-        test, used = _term(found)
-        tests.append(_not(test) if found["no"] else test)
-        fields.update(dict.fromkeys(used))
+        joint = (found["word"] or "").casefold()
+        if joint in ("and", "or") and not found["no"]:
+            if not alternatives[-1] or not text[found.end() :].strip():
+                raise FilterError(found.start(), f"{joint} stands between two terms")
+            if joint == "or":
+                alternatives.append([])
+        else:
+            test, used = _term(found)
+            alternatives[-1].append(_not(test) if found["no"] else test)
+            fields.update(dict.fromkeys(used))
         at = found.end()
-    return Filter(lambda row: all(test(row) for test in tests), tuple(fields)) if tests else None
+    if not alternatives[-1]:
+        return None
+    return Filter(lambda row: any(all(test(row) for test in tests) for tests in alternatives), tuple(fields))
 
 
 def _term(found: re.Match[str]) -> tuple[Test, tuple[str, ...]]:
     if found["has"]:
         field = _field(found["has"], found.start("has"))
         return (lambda row: row.get(field) is not None), (field,)
+    if found["regex"]:
+        return _in_words(_pattern(found)), _WORDS
     if not found["name"]:
         word = found["word"].casefold()
         if any(char in "<>=" for char in word):
             raise FilterError(found.start("word"), f"'{found['word']}' is no field with a value")
-        return (lambda row: any(word in str(row.get(field) or "").casefold() for field in _WORDS)), _WORDS
+        return _in_words(lambda text: word in text.casefold()), _WORDS
     name, sign, value = found["name"].casefold(), found["op"], found["value"]
     field = _field(name, found.start("name"))
     if name in _WORDS:
@@ -106,6 +119,17 @@ def _term(found: re.Match[str]) -> tuple[Test, tuple[str, ...]]:
         return have is not None and compare(have, number)
 
     return test, (field,)
+
+
+def _in_words(looks: Callable[[str], Any]) -> Test:
+    return lambda row: any(looks(str(row.get(field) or "")[:_LONGEST]) for field in _WORDS)
+
+
+def _pattern(found: re.Match[str]) -> Callable[[str], Any]:
+    try:
+        return re.compile(found["regex"], re.IGNORECASE).search
+    except re.error as error:
+        raise FilterError(found.start("regex") + (error.pos or 0), f"not a regular expression: {error.msg}") from None
 
 
 def number_of(value: Any) -> float | None:
