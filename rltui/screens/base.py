@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.reactive import Reactive
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widget import Widget
 
 from rltui.screens.layout import ScreenCompositor
@@ -21,6 +22,7 @@ from rltui.widgets.notice import Level
 from rltui.widgets.pane import Pane
 
 LEAST_COLUMNS, LEAST_ROWS = 60, 18
+SETTLE_S = 0.3  # after the last of a storm of sizes: what was drawn for another one is drawn again
 
 
 class TooSmall(Lines, can_focus=False):
@@ -42,6 +44,8 @@ class AppScreen(Screen[None]):
     """Override `body`. `name` is one of rltui.app.SCREENS."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("screen")
+    _settling: Timer | None = None
+    _sized = False  # whether it has had a size
     # The framework's own repaints the whole screen whenever the focus moves.
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
     ALLOW_IN_MAXIMIZED_VIEW = "Header, KeyBar"
@@ -71,6 +75,11 @@ class AppScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < LEAST_COLUMNS or event.size.height < LEAST_ROWS, "-too-small")
+        if self._settling is not None:
+            self._settling.stop()
+        if self._sized:
+            self._settling = self.set_timer(SETTLE_S, self.refresh)
+        self._sized = True
 
     def say(self, text: str, level: Level = "info") -> None:
         """A notice at the right of the keys, for some seconds."""

@@ -132,10 +132,10 @@ async def test_ascii_draws_nothing_else(folder):
 async def test_a_letter_leads_to_a_pane(folder):
     app = build(folder, run_dir=run_in(folder, "alpha"))
     async with app.run_test(size=(120, 30)) as pilot:
-        await until(app, "step 4/4")
+        await until(app, "Job completed")
         await until(app, lambda: app.focused is not None)
         await pilot.press(";")
-        await until(app, lambda: "╭─ c " in screen_text(app))
+        await until(app, lambda: "╭─ e " in screen_text(app))
         await pilot.press("e")
         await until(app, lambda: app.focused is not None and app.focused.id == "events")
         await pilot.press(";", "escape")

@@ -137,6 +137,7 @@ def assert_goes_on(run: Path) -> None:
     assert not list((run / "control").glob("*.json"))
 
 
+@pytest.mark.slow
 def test_a_storm_of_sizes_ends_in_the_last_one(terminal, runs):
     session = terminal([*RLTUI, "attach", next(runs.iterdir())], **SIZE)
     session.wait_for("step 4/4")
