@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import events
 from textual.app import App
@@ -39,6 +39,7 @@ from rltui.widgets.notice import Level
 if TYPE_CHECKING:
     from rltui.look import Look, ThemeFiles
     from rltui.opened import OpenRun
+    from rltui.screens.monitor.screen import MonitorScreen
 
 LATER_S = 0.5  # after the first paint: then there is time for imports
 LATER = (
@@ -243,12 +244,15 @@ class RltuiApp(App[None], inherit_bindings=False):
 
     def _remember(self) -> None:
         if "monitor" in self._installed_screens:
-            self.get_screen("monitor").remember()  # type: ignore[attr-defined]
+            self._monitor().remember()
 
     def steer_run(self, path: Path) -> None:
         """Open a run and ask what it is to do."""
         self.open_run(path)
-        self.get_screen("monitor").steer_soon()  # type: ignore[attr-defined]
+        self._monitor().steer_soon()
+
+    def _monitor(self) -> MonitorScreen:
+        return cast("MonitorScreen", self.get_screen("monitor"))
 
     def ended(self, path: str, state: str) -> None:
         """A run that was going has ended: one bell and one notice of the terminal, unless --quiet."""

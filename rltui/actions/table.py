@@ -48,9 +48,9 @@ class Action:
         return self.id.partition(".")[2]
 
 
-def _move(id: str, keys: tuple[str, ...], label: str, help: str, **more: str | bool) -> Action:
+def _move(id: str, keys: tuple[str, ...], label: str, help: str, *, footer: bool = False, pair: str = "") -> Action:
     """An action that only moves a cursor or a view: in the help, never in the palette."""
-    return Action(id, keys, label, help, palette=False, **more)  # type: ignore[arg-type]
+    return Action(id, keys, label, help, footer=footer, palette=False, pair=pair)
 
 
 _APP = (

@@ -14,6 +14,7 @@ from textual.timer import Timer
 
 from rltui.screens.base import AppScreen
 from rltui.screens.messages import RunsChanged, RunsFailed
+from rltui.screens.own_app import own_app
 from rltui.screens.runs_detail import RunDetail
 from rltui.screens.runs_line import head
 from rltui.screens.runs_list import RunRows
@@ -110,7 +111,7 @@ class RunsScreen(AppScreen):
         for row in event.rows:
             before = self.rows.of(row.path)
             if before is not None and is_live(before.state) and not is_live(row.state):
-                self.app.ended(row.path, row.state)  # type: ignore[attr-defined]
+                own_app(self).ended(row.path, row.state)
         same = self.rows.update(event.rows, event.gone)
         if same is None and not self._moved:
             runs.set_rows(self.rows)  # the newest run, until the person has chosen one
@@ -178,7 +179,7 @@ class RunsScreen(AppScreen):
     @on(VirtualList.Selected, "#runs")
     def _selected(self) -> None:
         if self.path is not None:
-            self.app.open_run(self.path)  # type: ignore[attr-defined]
+            own_app(self).open_run(self.path)
 
     def _show_detail(self) -> None:
         at = self.query_one("#runs", VirtualList).cursor
@@ -228,9 +229,9 @@ class RunsScreen(AppScreen):
             return
         self._leave_attach(event)
         if is_run(path):
-            self.app.open_run(path.absolute())  # type: ignore[attr-defined]
+            own_app(self).open_run(path.absolute())
         else:
-            self.app.watch_folder(path)  # type: ignore[attr-defined]
+            own_app(self).watch_folder(path)
 
     @on(Prompt.Cancelled, "#attach")
     def _leave_attach(self, event: Prompt.Changed) -> None:
@@ -239,7 +240,7 @@ class RunsScreen(AppScreen):
 
     def action_steer(self) -> None:
         if self.path is not None:
-            self.app.steer_run(self.path)  # type: ignore[attr-defined]
+            own_app(self).steer_run(self.path)
 
     def action_mark(self) -> None:
         runs = self.query_one("#runs", VirtualList)
@@ -255,4 +256,4 @@ class RunsScreen(AppScreen):
 
     def action_copy(self) -> None:
         if self.path is not None:
-            self.app.copy(str(self.path))  # type: ignore[attr-defined]
+            own_app(self).copy(str(self.path))

@@ -9,6 +9,7 @@ from rltui.screens.choice import Choice, ChoiceScreen
 from rltui.screens.confirm import Answer, ConfirmScreen
 from rltui.sources.base import TERMINAL
 from rltui.text import clean
+from rltui.widgets.notice import Level
 
 if TYPE_CHECKING:
     from rltui.model.steering import Request, Steering
@@ -23,7 +24,14 @@ VERBS = {
     "evaluate": "plays an evaluation at the end of this iteration",
     "set": "changes a live key of the config",
 }
-LEVELS = {"asked": "info", "accepted": "info", "done": "good", "refused": "act", "failed": "act", "unanswered": "watch"}
+LEVELS: dict[str, Level] = {
+    "asked": "info",
+    "accepted": "info",
+    "done": "good",
+    "refused": "act",
+    "failed": "act",
+    "unanswered": "watch",
+}
 
 
 def verbs(status: Status | None, steering: Steering, readonly: bool) -> list[Choice]:
@@ -72,7 +80,7 @@ def loss(status: Status | None) -> str:
     return f"{lost} step{'' if lost == 1 else 's'} since checkpoint step_{reached} {'is' if lost == 1 else 'are'} lost"
 
 
-def told(request: Request) -> tuple[str, str]:
+def told(request: Request) -> tuple[str, Level]:
     """(words, level) of how far a request has come; nothing is claimed before the run says it."""
     detail = f": {clean(request.detail, 160)}" if request.detail else ""
     words = {

@@ -14,11 +14,17 @@ from rltui.widgets.virtual_list import VirtualList
 from tests.tui.app_driver import build, run_in, screen_text, type_at_once, until
 
 
+async def drawn(app):
+    """Wait until the overview stands, with values in its charts and the focus in one of them."""
+    await until(app, lambda: "╭─ reward" in screen_text(app) and app.focused is not None)
+    await until(app, lambda: "no values yet" not in screen_text(app))
+
+
 async def test_the_overview_shows_charts_events_and_what_it_does(folder):
     app = build(folder, run_dir=run_in(folder, "alpha", episodes=128))
     async with app.run_test(size=(120, 40)):
         await until(app, "step 8/8")
-        await until(app, lambda: "no values yet" not in screen_text(app))
+        await drawn(app)
         for part in (
             "reward",
             "loss",
@@ -126,7 +132,7 @@ async def test_a_chart_leads_to_the_episodes_of_its_step(folder):
     app = build(folder, run_dir=run_in(folder, "alpha", episodes=128))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(app, "step 8/8")
-        await until(app, lambda: "no values yet" not in screen_text(app))
+        await drawn(app)
         await pilot.press("enter")
         await until(app, "Episodes iteration = 4")
         await until(app, "40 of 144")

@@ -17,6 +17,7 @@ from rltui.screens.monitor.episode_line import head
 from rltui.screens.monitor.episodes import SORTS, Episodes
 from rltui.screens.monitor.tab import Tab
 from rltui.screens.monitor.writing import write_text
+from rltui.screens.own_app import own_app
 from rltui.widgets.bindings import allowed, bindings
 from rltui.widgets.finding import FindPane
 from rltui.widgets.instead import Instead
@@ -276,7 +277,7 @@ class Rollouts(Tab):
         elif self._text:
             self._choose("", self._sort)
         else:
-            self.app.action_runs()  # type: ignore[attr-defined]
+            own_app(self).action_runs()
 
     def action_previous_episode(self) -> None:
         self._list.action_up()

@@ -16,6 +16,7 @@ from rltui.screens.base import AppScreen
 from rltui.screens.messages import RunChanged, RunLost, RunOpened, SteerChanged
 from rltui.screens.monitor.bars import BUILT, TABS, ProgressBar, TabBar
 from rltui.screens.monitor.tab import OpenTab, Tab
+from rltui.screens.own_app import own_app
 from rltui.widgets.bindings import bindings
 from rltui.widgets.header import Header
 from rltui.widgets.key_bar import KeyBar
@@ -74,7 +75,7 @@ class MonitorScreen(AppScreen):
         if self.model is None:
             return
         if self._tab is None:
-            place = self.app.memory.of(self.opened.key)  # type: ignore[attr-defined]
+            place = own_app(self).memory.of(self.opened.key)
             remembered = place.get("tab")
             await self.show_tab(self._wanted or (remembered if remembered in BUILT else BUILT[0]))
         if self._why or "error" in event.change:
@@ -89,7 +90,7 @@ class MonitorScreen(AppScreen):
         self._say_where()
         if self._was_live and not self.model.live:
             state = str((self.model.status or {}).get("state"))
-            self.app.ended(str(self.opened.path), state)  # type: ignore[attr-defined]
+            own_app(self).ended(str(self.opened.path), state)
         self._was_live = self.model.live and self.model.status is not None
 
     @on(RunLost)
@@ -106,7 +107,7 @@ class MonitorScreen(AppScreen):
             words, level = told(request)
             self.query_one(KeyBar).status("" if request.state == "done" else words, level)
             if request.settled:
-                self.say(words, level)  # type: ignore[arg-type]
+                self.say(words, level)
 
     def _second(self) -> None:
         """Ages and elapsed time; while nothing runs they stand still."""
@@ -204,7 +205,7 @@ class MonitorScreen(AppScreen):
             self.set_timer(LATER_S, self._make_next)
 
     def _remembered(self) -> dict[str, Any]:
-        place = self.app.memory.of(self.opened.key)  # type: ignore[attr-defined]
+        place = own_app(self).memory.of(self.opened.key)
         tabs = place.get("tabs")
         return {key: value for key, value in tabs.items() if isinstance(value, dict)} if isinstance(tabs, dict) else {}
 
@@ -212,7 +213,7 @@ class MonitorScreen(AppScreen):
         """Keep where the person is in this run."""
         if self._tab is not None:
             tabs = {**self._remembered(), **{tab.tab: tab.place() for tab in self.query(Tab)}}
-            self.app.memory.keep(self.opened.key, tab=self._tab.tab, tabs=tabs)  # type: ignore[attr-defined]
+            own_app(self).memory.keep(self.opened.key, tab=self._tab.tab, tabs=tabs)
 
     @on(OpenTab)
     async def _open_tab(self, event: OpenTab) -> None:
@@ -271,7 +272,7 @@ class MonitorScreen(AppScreen):
         return super().check_action(action, parameters)
 
     def action_back(self) -> None:
-        self.app.action_runs()  # type: ignore[attr-defined]
+        own_app(self).action_runs()
 
     def action_follow(self) -> None:
         if self._tab is not None:
@@ -287,7 +288,7 @@ class MonitorScreen(AppScreen):
         if steering is None or model is None:
             self.say("the run has not been read yet", "watch")
             return
-        readonly = self.app.options.readonly  # type: ignore[attr-defined]
+        readonly = own_app(self).options.readonly
         await self.app.push_screen(steer_screen(self.opened.name, model.status, steering, readonly), self._steer)
 
     def _steer(self, verb: str | None) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from textual.widget import Widget
 
+from rltui.screens.own_app import own_app
+
 
 def write_text(widget: Widget, stem: str, text: str) -> None:
     """Write a new private file and say where it is, or why it could not be written."""
     from rltui.terminal.private import state_folder, write_private
 
-    app = widget.app
+    app = own_app(widget)
     try:
         path = write_private(state_folder() / "files", stem, text)
     except OSError as error:
-        app.say(f"could not be written: {error.strerror or error}", "act")  # type: ignore[attr-defined]
+        app.say(f"could not be written: {error.strerror or error}", "act")
         return
-    app.did(f"write {path}")  # type: ignore[attr-defined]
-    app.say(f"written to {path}", "good")  # type: ignore[attr-defined]
+    app.did(f"write {path}")
+    app.say(f"written to {path}", "good")
