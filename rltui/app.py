@@ -286,8 +286,8 @@ class RltuiApp(App[None], inherit_bindings=False):
 
     def copy(self, text: str, what: str = "") -> None:
         """Put `text` on the clipboard of the terminal, and say what is known of it. `what`: what it is, in a word."""
+        from rltui.places import state_folder
         from rltui.terminal.clipboard import copy
-        from rltui.terminal.private import state_folder
 
         if self._driver is not None:
             told = copy(text, self.terminal, self._driver.write, state_folder() / "copies")

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rltui.places import state_folder
+
 SCHEMA = 1
 MOST_RUNS = 200  # the ones used last
 MAX_BYTES = 1 << 20
@@ -24,9 +26,7 @@ Json = dict[str, Any]
 
 def state_file(env: Mapping[str, str] = os.environ) -> Path:
     """Where the memory is."""
-    home = env.get("XDG_STATE_HOME", "")
-    base = Path(home) if home.startswith("/") else Path(env.get("HOME") or "~").expanduser() / ".local" / "state"
-    return base / "rltui" / "place.json"
+    return state_folder(env) / "place.json"
 
 
 class Memory:

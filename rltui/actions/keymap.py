@@ -19,6 +19,7 @@ from typing import Any
 from rltui.actions.contexts import CONTEXTS, OF_ROWS, in_force_with
 from rltui.actions.keynames import key_name
 from rltui.actions.table import ACTIONS, BY_ID, Action
+from rltui.places import config_folder
 from rltui.text import clean
 
 MAX_BYTES = 256 << 10
@@ -75,9 +76,7 @@ def default_keys() -> Keys:
 
 def keys_file(env: Mapping[str, str] = os.environ) -> Path:
     """Where a person's keys are."""
-    home = env.get("XDG_CONFIG_HOME", "")
-    base = Path(home) if home.startswith("/") else Path(env.get("HOME") or "~").expanduser() / ".config"
-    return base / "rltui" / "keys.toml"
+    return config_folder(env) / "keys.toml"
 
 
 def load(path: Path) -> Keymap:

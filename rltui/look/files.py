@@ -8,13 +8,12 @@ from pathlib import Path
 
 from rltui.data import data_dir
 from rltui.look.theme import Theme, ThemeError, read_theme
+from rltui.places import config_folder
 
 
 def user_themes(env: Mapping[str, str] = os.environ) -> Path:
     """`$XDG_CONFIG_HOME/rltui/themes`; whether it exists or not."""
-    base = env.get("XDG_CONFIG_HOME", "")
-    home = Path(base) if os.path.isabs(base) else Path.home() / ".config"
-    return home / "rltui" / "themes"
+    return config_folder(env) / "themes"
 
 
 class ThemeFiles:

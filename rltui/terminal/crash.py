@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from rltui.places import state_folder
 from rltui.terminal.capabilities import Terminal
-from rltui.terminal.private import state_folder, write_private
+from rltui.terminal.private import write_private
 from rltui.text import clean
 
 KEPT = 200

@@ -1,16 +1,9 @@
-"""Files that only their owner reads, in the user's state folder."""
+"""Files that only their owner reads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-
-
-def state_folder(env: Mapping[str, str] = os.environ) -> Path:
-    """`$XDG_STATE_HOME/rltui`; a relative value counts as none, as the standard says."""
-    named = env.get("XDG_STATE_HOME", "")
-    return (Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state") / "rltui"
 
 
 def write_private(folder: Path, stem: str, text: str) -> Path:

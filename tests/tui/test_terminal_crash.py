@@ -6,9 +6,9 @@ import stat
 
 import pytest
 
+from rltui.places import state_folder
 from rltui.terminal.capabilities import ColorMode, Terminal
 from rltui.terminal.crash import Recorder, installed_versions, message_lines, report, write_report
-from rltui.terminal.private import state_folder
 
 TERMINAL = Terminal(ColorMode.ANSI256, ascii=False, dark=True, multiplexer="tmux", ssh=True, fps=1.0)
 KEY = "sk-" + "a1" * 20

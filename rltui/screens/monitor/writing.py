@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from textual.widget import Widget
 
+from rltui.places import state_folder
 from rltui.screens.own_app import own_app
 
 
 def write_text(widget: Widget, stem: str, text: str) -> None:
     """Write a new private file and say where it is, or why it could not be written."""
-    from rltui.terminal.private import state_folder, write_private
+    from rltui.terminal.private import write_private
 
     app = own_app(widget)
     try:

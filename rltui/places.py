@@ -1,0 +1,24 @@
+"""The folders that are the user's own: what they configure, and what the interface keeps for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def config_folder(env: Mapping[str, str] = os.environ) -> Path:
+    """`$XDG_CONFIG_HOME/rltui`; whether it exists or not."""
+    return _folder(env, "XDG_CONFIG_HOME", ".config")
+
+
+def state_folder(env: Mapping[str, str] = os.environ) -> Path:
+    """`$XDG_STATE_HOME/rltui`; whether it exists or not."""
+    return _folder(env, "XDG_STATE_HOME", ".local/state")
+
+
+def _folder(env: Mapping[str, str], variable: str, usual: str) -> Path:
+    """A relative value counts as none, as the standard says."""
+    named = env.get(variable, "")
+    home = env.get("HOME") or os.path.expanduser("~")
+    return (Path(named) if os.path.isabs(named) else Path(home, usual)) / "rltui"
