@@ -22,11 +22,13 @@ from trainer.lag import Contained, Lags
 from trainer.learner.protocol import StepResult
 from trainer.recorder import Recorder
 from trainer.resume import Restored
-from trainer.rewards.advantages import group_advantages
+from trainer.rewards.advantages import score_group
 from trainer.rollout.batch import Update, chunks, shuffled, update_of
 from trainer.rollout.dispatcher import Dispatcher, Sizes
 from trainer.rollout.groups import Group, Tally
+from trainer.rollout.judging import Judging
 from trainer.rollout.measures import iteration_metrics
+from trainer.rollout.meter import Meter
 from trainer.rollout.player import Player
 from trainer.rollout.seeds import SeedCursor
 from trainer.saving import CheckpointSaver
@@ -55,23 +57,27 @@ class Pipeline:
         saver: CheckpointSaver,
         room: ControlRoom,
         restored: Restored | None = None,
+        meter: Meter | None = None,
+        judging: Judging | None = None,
     ) -> None:
         self._derived = loaded.derived
         self._services, self._recorder, self._sync = services, recorder, sync
         self._saver, self._room, self._restored, self._stopping = saver, room, restored, stopping
+        self._judging = judging
         self._contained = Contained(recorder.weight_version, recorder.weight_updates)
         self._dispatcher = Dispatcher(
             train.play,
             evaluation.play,
             cursor,
             Sizes.of(loaded.config, self._derived),
-            partial(group_advantages, std=loaded.config.training.advantage_std),
+            partial(score_group, std=loaded.config.training.advantage_std),
             self._contained,
             recorder,
             max_concurrent=loaded.config.rollout.max_concurrent_rollouts,
             max_lag=self._lag_limit,
             closed=recorder.iteration,
             version=recorder.weight_version,
+            meter=meter,
         )
         self._waits = Waits()
         self._timing = Timing(self._waits, self._dispatcher.meter)
@@ -187,6 +193,8 @@ class Pipeline:
             recorder.warn(code, note)
         updates = self._updates(iteration, groups, lags)
         closing = iteration_metrics(groups, tally)
+        if self._judging is not None:
+            closing |= self._judging.closing([member for group in groups for member in group.members])
         await self._anchor(updates)
         stale = sum(masked.code == "stale" for update in updates for masked in update.masked)
         closing["off_policy/dropped"] = float(tally.excluded["stale"] + stale)
@@ -301,6 +309,7 @@ class Pipeline:
             evaluations=self.evaluations.means,
             last_reward=self._last_reward,
             canary=self._sync.canary_state() if self._sync is not None else None,
+            judged=self._judging.pairs if self._judging is not None else (),
         )
 
     # --- what changes while it runs, and ends ----------------------------------------------------------------
@@ -335,13 +344,24 @@ class Pipeline:
         return await unless(self._stopping, work)
 
     def _present_waits(self) -> list[Wait]:
-        since = self._dispatcher.meter.held_since
-        held = [] if since is None else [Wait("rollouts", "policy", f"weights after step {self._recorder.step}", since)]
-        return self._waits.present + held
+        meter, waits = self._dispatcher.meter, self._waits.present
+        if meter.held_since is not None:
+            waits.append(Wait("rollouts", "policy", f"weights after step {self._recorder.step}", meter.held_since))
+        if meter.judge_since is not None:
+            waits.append(
+                Wait(
+                    "rollouts",
+                    "judge",
+                    f"the scores of {meter.judging} episode{'s' if meter.judging > 1 else ''}",
+                    meter.judge_since,
+                )
+            )
+        return waits
 
     def _depths(self) -> dict[str, Any]:
         waiting = any(wait.who == "learner" for wait in self._waits.present)
-        return {**self._dispatcher.depths(), **({"learner": "waiting"} if waiting else {})}
+        judge = self._judging.depths() if self._judging is not None else {}
+        return {**self._dispatcher.depths(), **judge, **({"learner": "waiting"} if waiting else {})}
 
     @property
     def final_reward(self) -> float | None:

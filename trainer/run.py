@@ -22,6 +22,8 @@ from trainer.rundir.layout import new_job_id
 from trainer.rundir.patient import PatientWriter
 from trainer.rundir.resumable import NotResumable
 from trainer.stdio import say, tell
+from trainer.trackers.base import RunFacts
+from trainer.trackers.board import trackers_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +84,15 @@ def _locked(arguments: argparse.Namespace, opening: Opening | None) -> int:
             replace_file(writer.paths, "config.toml", arguments.config.read_bytes())
         writer.resolved(loaded.resolved())
         writer.environment(surroundings(opening, run_dir))
-        recorder = Recorder(writer, loaded.derived, loaded.config)
+        facts = RunFacts(
+            writer.job_id,
+            run_dir.name,
+            writer.paths.trackers,
+            loaded.config.model_dump(mode="json", exclude={"tags"}),
+            loaded.config.tags,
+            restored.step if restored else 0,
+        )
+        recorder = Recorder(writer, loaded.derived, loaded.config, trackers_of(loaded.config, facts))
         if restored is not None:
             take_up(recorder, restored, opening.overrides or {})
         return asyncio.run(Attempt(opening, recorder, writer).run())

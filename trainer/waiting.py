@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ MISSING = {  # what the batch of an iteration waits for
     "eval": "newer weights, which wait for an evaluation",
 }
 
+FOR_EPISODES = frozenset({"batch", "straggler", "eval"})
 STALL_STEPS, STALL_S = 5.0, 120.0  # a wait is a stall after so many median steps, but never before so many seconds
 
 
@@ -39,6 +40,14 @@ def stall(waits: Iterable[Wait], now: float, median_step_s: float) -> Wait | Non
     longest = min(waits, key=lambda wait: wait.since, default=None)
     limit = max(STALL_STEPS * median_step_s, STALL_S)
     return longest if longest is not None and now - longest.since > limit else None
+
+
+def cause(waits: Sequence[Wait]) -> Wait | None:
+    """The wait that is told: the longest; where that is for episodes, the judge that all of them are with."""
+    longest = min(waits, key=lambda wait: wait.since, default=None)
+    if longest is not None and longest.what in FOR_EPISODES:
+        return next((wait for wait in waits if wait.what == "judge"), longest)
+    return longest
 
 
 class Waits:

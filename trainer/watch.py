@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainer.recorder import Recorder
-from trainer.waiting import Wait, stall
+from trainer.waiting import Wait, cause, stall
 
 LOOK_S = 2.0  # as often as status.json is written unasked
 
@@ -48,7 +48,7 @@ class Watch:
             if recorder.phase_now == "waiting":  # else something else has begun, such as a stop
                 recorder.phase("training")
             recorder.event("rl.pipeline.resume", ended.words(seconds), reason=ended.words(seconds), seconds=seconds)
-        longest = min(waits, key=lambda wait: wait.since, default=None)
+        longest = cause(waits)
         told = longest if longest is not None and now - longest.since >= LOOK_S else None
         waiting = None
         if told is not None:

@@ -24,6 +24,8 @@ VERBS = {
     "steer": ("rltui.cli.steer", "pause, resume, change and save a run while it is going, and wait for its answer"),
     "attach": ("rltui.cli.attach", "open the interface on one run"),
     "stop": ("rltui.cli.stop", "ask a run to stop, and wait until it has"),
+    "judge": ("rltui.cli.judge", "what the judge of a run said, beside the task app's rewards, and what it took"),
+    "rejudge": ("rltui.cli.rejudge", "judge recorded episodes by another rubric, without training; may cost money"),
     "validate": ("rltui.cli.validate", "check a config: every error at once, each with its fix"),
     "explain": ("rltui.cli.explain", "what a config key does, what it may be, and what it is when it is not given"),
     "config": ("rltui.cli.config", "show, change, compare, make and migrate configs"),

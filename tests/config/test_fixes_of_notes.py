@@ -113,10 +113,6 @@ def in_sections(given: dict[str, str]) -> str:
         ({"algorithm.method": "ppo"}, "--set algorithm.method=policy_gradient"),
         ({"compute.nodes": "2"}, "nodes = 1"),
         ({"rollout.rubric_rewards_only": "true"}, "rubric_rewards_only = false"),
-        (
-            {"training.rewards.step_rewards_strategy": "per_turn"},
-            "--set training.rewards.step_rewards_strategy=uniform",
-        ),
     ],
 )
 def test_no_fix_leads_to_what_is_not_built(load, given: dict[str, str], fix: str) -> None:

@@ -32,10 +32,9 @@ BY_DESIGN = {
     "vllm.tensor_parallel_size": "repeats compute.topology.tensor_parallel",
     "data.evaluation_episodes": "evaluation.instances is derived from it",
     "evaluation.rollouts_per_seed": "evaluation.instances is derived from it",
+    "judge.reward_blend": "read as the effective blend",
+    "rollout.rubric_rewards_only": "read as the effective blend",
 }
-
-JUDGED = ["judge.enabled=true", "judge.options.model=x", "judge.options.event=true", "judge.event_aggregation=sum"]
-STEPS = ["training.rewards.step_rewards_enabled=true", "training.rewards.step_rewards_mode=env_sparse"]
 
 # entry -> settings that meet it, and no other entry
 CASES: dict[str, list[str]] = {
@@ -50,15 +49,6 @@ CASES: dict[str, list[str]] = {
     "training.weight_sync.mode": ["training.weight_sync.mode=lora"],
     "compute.topology": ["compute.topology.type=single_node_colocate"],
     "compute.launcher": ["compute.launcher=ray", "compute.nodes=2"],
-    "training.rewards.step_rewards_enabled": STEPS,
-    "training.rewards.step_rewards_strategy": [
-        "training.rewards.step_rewards_strategy=per_turn",
-        "algorithm.variety=gspo_token",
-    ],
-    "judge.enabled": [*JUDGED, "services.judge_url=http://localhost:1"],
-    "logging.tensorboard": ["logging.tensorboard=true"],
-    "logging.wandb": ["logging.wandb=my-project"],
-    "logging.trackio": ["logging.trackio=true"],
     "smoke": ["smoke.max_steps=3", "smoke.policy=human", "policy.inference_url=http://localhost:1"],
     "tags": ["tags.team=mine", "tags.stage=1"],
 }
@@ -132,7 +122,7 @@ def test_the_sdk_example_meets_nothing_of_the_table_on_a_cpu() -> None:
     assert [item.code for item in loaded.launch_problems()] == ["template_host"]
 
 
-@pytest.mark.parametrize("name", ["demo", "multi_turn"])
+@pytest.mark.parametrize("name", ["demo", "judge", "multi_turn", "rule_judge"])
 def test_the_samples_for_a_cpu_can_be_launched(name: str) -> None:
     loaded = load(ROOT / "sample_configs" / f"{name}.toml", environ={}, device="cpu")
     assert pending(loaded) == [] and loaded.launch_problems() == []
@@ -196,7 +186,7 @@ def test_how_long_the_table_is(capsys) -> None:
     with capsys.disabled():
         by_issue = Counter(item.issue for item in PENDING)
         print(f"\n{len(PENDING)} entries pending: " + ", ".join(f"{k} {n}" for k, n in sorted(by_issue.items())))
-    assert len(PENDING) <= 16
+    assert len(PENDING) <= 10
 
 
 def test_a_lag_without_any_sync_has_one_note(small) -> None:

@@ -1,10 +1,11 @@
 """Order, size and content of optimizer updates."""
 
+import numpy as np
 import pytest
 
 from trainer.lag import Lags
 from trainer.learner.protocol import AnchoredSequence, AnchorResult
-from trainer.rewards.advantages import group_advantages
+from trainer.rewards.advantages import group_advantages, turn_advantages
 from trainer.rollout.batch import chunks, shuffled, update_of
 from trainer.rollout.episode import Assignment, Episode
 from trainer.rollout.groups import Group
@@ -95,3 +96,21 @@ def test_the_proximal_mask_leaves_out_the_branch_and_names_its_ratio():
     [masked] = update.masked
     assert (masked.episode.n, masked.branch, masked.code) == (0, 1, "proximal_mask")
     assert masked.detail == {"ratio": 1.02, "low": 0.99, "high": 1.01}
+
+
+def test_the_sampled_tokens_of_a_turn_get_its_advantage_in_every_branch():
+    """Turn 0 has two sampled tokens in one branch, turn 1 one in another; prompt tokens get none."""
+    played, other = member(0, 0, 0, branches=2), member(1, 0, 1)
+    played.branches[0].mask, played.branches[0].turn = [0, 1, 1, 0], [0, 0, 0, 0]
+    played.branches[1].mask, played.branches[1].turn = [0, 0, 0, 1], [1, 1, 1, 1]
+    scored = turn_advantages([[3.0, 1.0], [0.0]], [3.0, 0.0], std=False)  # baselines 1.5, and 4/3 for the lone turn 1
+    lags = Lags({0: 0, 1: 0}, 4)
+    update = update_of([played, other], {0: scored}, lags, made=0, max_seq_len=10, mask_truncated=False)
+    given = [np.frombuffer(s.token_advantage, "<f4").tolist() for s in update.sequences]
+    assert given == [[0, 1.5, 1.5, 0], [0, 0, 0, pytest.approx(-1 / 3)], [0, -1.5, -1.5, -1.5]]
+    assert [s.weight for s in update.sequences] == [0.5, 0.5, 1.0]
+
+
+def test_one_advantage_an_episode_needs_no_array():
+    update = learn_from([member(0, 0, 0), member(1, 0, 1)], {0: [0.0, 1.0]})
+    assert [s.token_advantage for s in update.sequences] == [b"", b""]

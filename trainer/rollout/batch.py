@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainer.lag import Lags
 from trainer.learner.protocol import AnchorResult, take_anchor
@@ -16,6 +17,7 @@ from trainer.rewards.advantages import GroupAdvantages
 from trainer.rollout.episode import TRUNCATED, Episode
 from trainer.rollout.groups import Group
 from trainer.rollout.trajectories import token_temperatures
+from trainer.rollout.types import Branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def update_of(
         if left_out is not None:
             update.masked.append(left_out)
             continue
-        update.sequences += _sequences(episode, float(scored.advantages[assignment.member]), lags.of[episode.n] + made)
+        update.sequences += _sequences(episode, scored, lags.of[episode.n] + made)
     return update
 
 
@@ -111,7 +113,9 @@ def _left_out(episode: Episode, lags: Lags, max_seq_len: int, mask_truncated: bo
     return None
 
 
-def _sequences(episode: Episode, advantage: float, lag: int) -> Iterator[TrainSequence]:
+def _sequences(episode: Episode, scored: GroupAdvantages, lag: int) -> Iterator[TrainSequence]:
+    member = episode.assignment.member
+    per_turn = None if scored.turns is None else scored.turns[member]
     for number, branch in enumerate(episode.branches):
         temperatures = token_temperatures(branch, episode.calls)
         uniform = len(set(temperatures)) == 1
@@ -122,9 +126,19 @@ def _sequences(episode: Episode, advantage: float, lag: int) -> Iterator[TrainSe
             ids=np.asarray(branch.ids, dtype="<i4").tobytes(),
             mask=np.asarray(branch.mask, dtype="u1").tobytes(),
             logp_behavior=np.asarray(branch.logp, dtype="<f4").tobytes(),
-            advantage=advantage,
+            advantage=float(scored.advantages[member]),
             weight=branch.weight,
             temperature=temperatures[0],
+            token_advantage=b"" if per_turn is None else _token_advantage(branch, per_turn),
             token_temperature=b"" if uniform else np.asarray(temperatures, dtype="<f4").tobytes(),
             lag=lag,
         )
+
+
+def _token_advantage(branch: Branch, turns: NDArray[np.float64]) -> bytes:
+    """[T] f32: the sampled tokens of a turn get the advantage of the turn.
+
+    Args:
+        turns: by number of the turn.
+    """
+    return np.where(branch.mask, turns[branch.turn], 0.0).astype("<f4").tobytes()
