@@ -11,7 +11,7 @@ from trainer.rollout.groups import Group
 from trainer.rollout.meter import Meter
 from trainer.rollout.types import Branch, Span
 from trainer.timing import Timing
-from trainer.waiting import Wait, Waits, cause, stall, unless
+from trainer.waiting import Wait, Waits, stall, told, unless
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ def test_a_stall_is_five_median_steps_and_never_less_than_two_minutes(age, media
 
 def test_a_batch_that_only_the_judge_holds_up_is_told_as_a_wait_for_the_judge():
     batch, judge = Wait("learner", "batch", "groups", 1.0), Wait("rollouts", "judge", "the scores of 4 episodes", 5.0)
-    assert cause([judge, batch]) is judge and cause([batch]) is batch and cause([]) is None
+    assert told([judge, batch]) is judge and told([batch]) is batch and told([]) is None
     sync = Wait("engine", "sync", "weights", 0.5)
-    assert cause([judge, batch, sync]) is sync  # the longest, and not for episodes
+    assert told([judge, batch, sync]) is sync  # the longest, and not for episodes
 
 
 def test_a_wait_that_is_woken_for_nothing_keeps_its_beginning_and_its_seconds_add_up():

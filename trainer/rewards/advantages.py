@@ -21,7 +21,7 @@ class GroupAdvantages:
     mean: float  # of the rewards
     std: float  # of the rewards; population, ddof 0
     dead: bool  # max - min <= 1e-6: of the rewards, or of all advantages where they are per turn
-    advantages: NDArray[np.float64]  # [G]; per turn: the mean over the turns of each; zeros when dead
+    advantages: NDArray[np.float64]  # [G]; per turn: the mean over the turns of each; 0 when dead, NaN for a critic
     turns: tuple[NDArray[np.float64], ...] | None = None  # per turn: [turns] of each episode
 
 
@@ -33,16 +33,26 @@ def score_group(rewards: Sequence[EpisodeReward], std: bool = True) -> GroupAdva
     return group_advantages(totals, std)
 
 
+def critic_advantages(rewards: Sequence[EpisodeReward]) -> GroupAdvantages:
+    """With ppo a group is no baseline: its advantages are the learner's to make, and equal rewards leave nobody out."""
+    r = _finite([reward.total for reward in rewards])
+    return GroupAdvantages(*mean_and_std(r), False, np.full_like(r, np.nan))
+
+
 def group_advantages(rewards: Sequence[float], std: bool = True) -> GroupAdvantages:
     """(r - mean) / (std + 1e-6), or r - mean without `std`. ValueError for no rewards or one that is not
     finite.
     """
     r = _finite(rewards)
-    mean, deviation = float(r.mean()), float(r.std())
-    if r.max() - r.min() <= DEAD_RANGE:
+    mean, deviation = mean_and_std(r)
+    scale, r = _shrunk(r)
+    if r.max() - r.min() <= np.ldexp(DEAD_RANGE, -scale):
         return GroupAdvantages(mean, deviation, True, np.zeros_like(r))
-    centred = r - mean
-    return GroupAdvantages(mean, deviation, False, centred / (deviation + STD_EPSILON) if std else centred)
+    centred = r - r.mean()
+    if std:
+        return GroupAdvantages(mean, deviation, False, centred / (r.std() + np.ldexp(STD_EPSILON, -scale)))
+    largest = np.ldexp(np.finfo(np.float64).max, -scale)
+    return GroupAdvantages(mean, deviation, False, np.ldexp(np.clip(centred, -largest, largest), scale))
 
 
 def turn_advantages(returns: Sequence[Sequence[float]], rewards: Sequence[float], std: bool = True) -> GroupAdvantages:
@@ -63,7 +73,19 @@ def turn_advantages(returns: Sequence[Sequence[float]], rewards: Sequence[float]
     all_turns = np.concatenate(turns)
     dead = bool(all_turns.max() - all_turns.min() <= DEAD_RANGE)
     means = np.zeros_like(r) if dead else np.array([episode.mean() for episode in turns])
-    return GroupAdvantages(float(r.mean()), float(r.std()), dead, means, turns)
+    return GroupAdvantages(*mean_and_std(r), dead, means, turns)
+
+
+def mean_and_std(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Mean and population standard deviation of finite values, finite however large these are."""
+    scale, shrunk = _shrunk(values)
+    return float(np.ldexp(shrunk.mean(), scale)), float(np.ldexp(shrunk.std(), scale))
+
+
+def _shrunk(values: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+    """(k, values / 2^k) such that no sum and no square overflows. The scaling is exact; k is 0 below 2^400."""
+    scale = max(0, int(np.frexp(np.abs(values).max())[1]) - 400)
+    return scale, np.ldexp(values, -scale)
 
 
 def _finite(values: Sequence[float]) -> NDArray[np.float64]:
