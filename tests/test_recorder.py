@@ -4,11 +4,11 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from trainer.rewards.episode import EpisodeReward
 
 from tests.sim.world import config
 from trainer.recorder import Recorder
 from trainer.rewards.advantages import group_advantages
+from trainer.rewards.episode import EpisodeReward
 from trainer.rollout.episode import Assignment, Episode, Exclusion
 from trainer.rollout.groups import Group
 from trainer.rollout.types import Call, Span
