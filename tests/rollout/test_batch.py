@@ -74,7 +74,7 @@ def test_a_critic_gets_each_turns_reward_at_its_last_sampled_token():
     one.branches[0].calls[:], one.branches[0].turn[:] = (
         [0, 1],
         [0, 0, 0, 1, 1, 1],
-    )  # turn 2 is in another branch: its reward is not lost
+    )  # turn 2 stands elsewhere
     one.reward = EpisodeReward(1.0, "test", 1.75, steps=(0.5, 1.0, 0.0), matched=True, beta=0.5)
     update = update_of(
         [one], {0: critic_advantages([one.reward])}, Lags({0: 0}, 4), made=0, max_seq_len=10, mask_truncated=False
