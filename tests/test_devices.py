@@ -7,7 +7,7 @@ import pytest
 from tests.config.texts import SMALL
 from trainer.config import load_text
 from trainer.config.machine import NO_GPUS, Machine
-from trainer.devices import learner_devices, replica_devices
+from trainer.devices import learner_devices, learner_ranks, replica_devices
 from trainer.inference.engine import EngineError
 from trainer.inference.local import LocalEngine
 from trainer.learner.client import LearnerError, LearnerProcess
@@ -24,7 +24,7 @@ def loaded(count: int, *sets: str):
 def test_in_a_split_the_learner_has_the_first_gpus_and_the_replicas_the_last():
     split = loaded(8, "compute.topology.tensor_parallel=2").config
     assert replica_devices(split, {}) == [("4", "5"), ("6", "7")]
-    assert learner_devices(split, {}) == ("0", "1", "2", "3")
+    assert learner_devices(split, {}) == ("0", "1", "2", "3") and learner_ranks(split) == 4
     visible = {"CUDA_VISIBLE_DEVICES": "9,8,7,6,5,4,3,2"}
     assert replica_devices(split, visible) == [("5", "4"), ("3", "2")]
     assert learner_devices(split, visible) == ("9", "8", "7", "6")
@@ -38,7 +38,7 @@ def test_colocated_they_share_the_first():
 def test_on_a_cpu_nobody_sees_a_gpu_that_is_there():
     for config in (loaded(0).config, loaded(2, "compute.topology.type=cpu").config):
         assert replica_devices(config, {"CUDA_VISIBLE_DEVICES": "0,1"}) == [()]
-        assert learner_devices(config, {"CUDA_VISIBLE_DEVICES": "0,1"}) == ()
+        assert learner_devices(config, {"CUDA_VISIBLE_DEVICES": "0,1"}) == () and learner_ranks(config) == 1
 
 
 @pytest.fixture

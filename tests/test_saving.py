@@ -15,7 +15,7 @@ from trainer.control_room import ControlRoom
 from trainer.learner.client import LearnerError
 from trainer.learner.protocol import LearnerInfo
 from trainer.recorder import Recorder
-from trainer.resume import read_restored, take_up
+from trainer.resume import another_world, read_restored, take_up
 from trainer.rundir import RunReader, list_checkpoints
 from trainer.rundir.attempts import Earlier
 from trainer.rundir.jsonl import encode
@@ -28,6 +28,8 @@ LOADED = load_text(SMALL, "run.toml", environ={}, device="cpu")
 
 class Learner:
     """Writes what a learner would; the first `failures` times its disk is full."""
+
+    ranks = 2
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
@@ -87,6 +89,9 @@ async def test_what_is_saved_is_taken_up_again(root: Path) -> None:
     assert restored.cursor == {"seed": 40, "group": 4, "wraps": 0, "again": [[3, 7]]}
     assert restored.evaluations == {0: 0.25, 4: 0.5} and restored.live == {"training.learning_rate": 3e-5}
     assert (restored.last_reward, restored.canary, restored.best["step"]) == (0.5, {"noise": 0.1}, 4)
+
+    assert another_world(restored.checkpoint, 2) is None
+    assert "2 rank(s), and 1 go on" in (another_world(restored.checkpoint, 1) or "")
 
     world.recorder = Recorder(world.writer, LOADED.derived, LOADED.config)
     take_up(world.recorder, restored, {"training.num_epochs": 2})

@@ -4,10 +4,11 @@ from trainer.supervisor import child_records
 
 
 def test_children_are_on_record_with_the_log_that_services_writes():
-    roles = ("learner", "inference", "taskapp", "model")
+    roles = ("learner", "learner", "inference", "inference", "taskapp", "model")
     records = child_records([(role, os.getpid()) for role in roles])
-    names = ["logs/learner-0.log", "logs/inference-0.log", "logs/taskapp.log", "logs/model.log"]
-    assert [record.log for record in records] == names
+    names = ["learner-0", "learner-0", "inference-0", "inference-1", "taskapp", "model"]
+    assert [record.log for record in records] == [f"logs/{name}.log" for name in names]
+    assert [record.rank for record in records] == [0, 1, 0, 1, 0, 0]
     assert {record.start_time for record in records} != {None}
 
 

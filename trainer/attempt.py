@@ -21,16 +21,17 @@ from trainer.models import needs_conversion
 from trainer.opening import Opening, OtherRun
 from trainer.pipeline import Pipeline
 from trainer.recorder import Recorder
-from trainer.resume import another_model, fingerprint, with_this
+from trainer.resume import another_model, another_world, fingerprint, with_this
 from trainer.rundir import DiskFull
 from trainer.rundir.patient import PatientWriter
 from trainer.saving import CheckpointSaver, estimate
 from trainer.services import Services
 from trainer.settings import learner_settings
+from trainer.start_from import CannotStart, Start, start_of
 from trainer.stdio import say, tell
 from trainer.supervisor import Supervisor
 from trainer.weights.base import WeightSync
-from trainer.weights.choose import choose, why_files
+from trainer.weights.choose import choose
 
 BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # they end a job by SIGTERM when its place is wanted
 
@@ -50,6 +51,7 @@ class Attempt:
         self._pipeline: Pipeline | None = None
         self._supervisor: Supervisor | None = None
         self._sync: WeightSync | None = None
+        self._begin = Start(opening.loaded.config.policy.model_name or "")
 
     @property
     def _loaded(self) -> Loaded:
@@ -144,10 +146,14 @@ class Attempt:
         """Task app and model first: each can be wrong in a second, and the loads that follow take many."""
         self._recorder.phase("starting", waiting=_waiting("task_app", "the task app's health"))
         await services.start_task_app()
-        name = self._loaded.config.policy.model_name or ""
+        try:
+            start = self._begin = await asyncio.to_thread(start_of, self._loaded.config)
+        except CannotStart as error:
+            raise RunError("source_not_found", str(error), error.hint, exit_code=EXIT_CONFIG) from None
+        name = start.model
         once = ", which is converted once (half a minute)" if needs_conversion(name) else ""
         self._recorder.phase("starting", waiting=_waiting("engine", f"the model {name}{once}"))
-        model = await services.resolve_model()
+        model = await services.resolve_model(name)
         try:
             self._opening = self._opening.with_model(model.context_limit)
         except ConfigError as error:
@@ -163,8 +169,10 @@ class Attempt:
         if self._opening.base_model and (found := another_model(self._opening.base_model, self._model)):
             hint = "resume it with the model that it began with, or start a new run"
             raise RunError("other_run", found, hint, exit_code=EXIT_CONFIG)
+        if start.adapter is not None and (found := another_model(start.base, self._model)):
+            raise RunError("other_model", f"{found}: {start.adapter} is an adapter for it", exit_code=EXIT_CONFIG)
         self._recorder.phase("starting", waiting=_waiting("engine", "engine and learner load the weights"))
-        settings = learner_settings(self._loaded, model.path)
+        settings = learner_settings(self._loaded, model.path, start)
         if self._restored is not None:
             settings.resume_from = str(self._restored.checkpoint)
         await services.start_engine_and_learner(self._loaded.config, settings)
@@ -187,8 +195,8 @@ class Attempt:
         )
         recorder.event(
             "rl.train.started",
-            f"training {config.policy.model_name}",
-            model=config.policy.model_name,
+            f"training {config.policy.source or services.model.name}",
+            model=services.model.name,
             epochs=config.training.num_epochs,
             iters_per_epoch=config.training.iterations_per_epoch,
             batch_size=config.training.batch_size,
@@ -196,6 +204,8 @@ class Attempt:
         )
         for code, note in services.new_notes():
             recorder.warn(code, note)
+        if self._restored and (found := another_world(self._restored.checkpoint, services.learner.ranks)):
+            recorder.warn("world_size", found)
         self._room.begin(self._loaded, services.learner)
         self._saver = CheckpointSaver(
             recorder,
@@ -208,9 +218,14 @@ class Attempt:
             resumes=with_this(earlier.resumes, self._restored) if earlier and self._restored else [],
         )
         self._saver.warn_of_room()
-        sync = self._sync = choose(config, services.learner, services.engine, self._writer.paths.weights)
-        if sync is not None:
-            recorder.log(f"weights go through files: {why_files(config, services.engine.kind)}")
+        sync = self._sync = choose(
+            config,
+            services.learner,
+            services.engine,
+            self._writer.paths.weights,
+            recorder.log,
+            engine_starts_behind=self._begin.adapter is not None,
+        )
         return assemble.build(
             loaded=self._loaded,
             services=services,
@@ -273,7 +288,7 @@ class Attempt:
             "final_reward": pipeline.final_reward if pipeline else None,
             "best_reward": means["best"],
             "best_step": saver.best["step"] if saver and saver.best else None,
-            "model_id": f"rl:{self._loaded.config.policy.model_name}:{recorder.writer.job_id}",
+            "model_id": f"rl:{self._begin.model}:{recorder.writer.job_id}",
             "checkpoints": saver.checkpoints if saver else [],
             "evaluation": means,
             "episodes": recorder.accepted,

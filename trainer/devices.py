@@ -33,6 +33,19 @@ def learner_devices(config: RunConfig, environ: Mapping[str, str]) -> Devices:
     return _ours(config, environ)[: config.compute.topology.gpus_for_training or 1]
 
 
+def reference_devices(config: RunConfig, environ: Mapping[str, str]) -> Devices:
+    """Of a dedicated reference: those that follow the learner's."""
+    if not on_gpu(config):
+        return ()
+    first = config.compute.topology.gpus_for_training or 1
+    return _ours(config, environ)[first : first + (config.compute.topology.gpus_for_ref or 1)]
+
+
+def learner_ranks(config: RunConfig) -> int:
+    """One a GPU; one on the CPU."""
+    return (config.compute.topology.gpus_for_training or 1) if on_gpu(config) else 1
+
+
 def visible(devices: Sequence[str]) -> dict[str, str]:
     """The environment of a process that sees `devices` alone. Without any it must not see a GPU that is there."""
     return {"CUDA_VISIBLE_DEVICES": ",".join(devices)}

@@ -1,4 +1,4 @@
-"""Evaluation on one version: while it plays, no newer weights are sent to the engine (CONFIG 3)."""
+"""Evaluation on one version: a pinned adapter, or no newer weights are sent to the engine while it plays (CONFIG 3)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from trainer.config import RunConfig
+from trainer.inference.engine import Engine
 from trainer.recorder import Recorder
 from trainer.rollout.dispatcher import Dispatcher
 from trainer.rollout.episode import Assignment
@@ -30,20 +31,23 @@ class Evaluations:
 class Evaluator:
     """Plays one evaluation at a time, beside the training.
 
-    The engine serves every call the newest version that it was sent, so the version is pinned by sending none.
+    Where the engine can pin a version, training and its syncs go on meanwhile. Elsewhere it serves every call the
+    newest version that it was sent, so none is sent.
     """
 
     def __init__(
         self,
         config: Callable[[], RunConfig],
         dispatcher: Dispatcher,
+        engine: Engine,
         recorder: Recorder,
         means: dict[int, float],
         ended: Callable[[], Awaitable[None]],
     ) -> None:
         """ended: called after each; newer weights may be sent again."""
         self.evaluations = Evaluations(means)
-        self._config, self._dispatcher, self._recorder, self._ended = config, dispatcher, recorder, ended
+        self._config, self._dispatcher, self._engine = config, dispatcher, engine
+        self._recorder, self._ended = recorder, ended
         self._task: asyncio.Task[None] | None = None
         self.playing = False
 
@@ -55,11 +59,18 @@ class Evaluator:
         every = evaluation.every_n_iters
         return iteration in (0, iterations) or bool(every and iteration % every == 0)
 
-    def begin(self, iteration: int) -> None:
-        """Starts on the weights that serve now. Not while another one plays."""
+    @property
+    def holds_weights(self) -> bool:
+        """Newer weights must wait for the evaluation that plays."""
+        return self.playing and not self._engine.pins
+
+    async def begin(self, iteration: int) -> None:
+        """Starts on the weights that serve now. Not while another one plays. Raises EngineError."""
         assert not self.playing
+        pinned = await self._engine.pin() if self._engine.pins else None
         self.playing = True
-        self._task = asyncio.ensure_future(self._run(iteration))
+        served = self._recorder.weight_version, self._recorder.weight_updates
+        self._task = asyncio.ensure_future(self._run(iteration, *served, pinned))
 
     async def finish(self) -> None:
         """Returns when none plays, and what waited for that has been done."""
@@ -72,29 +83,30 @@ class Evaluator:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _run(self, iteration: int) -> None:
+    async def _run(self, iteration: int, version: int, updates: int, pinned: int | None) -> None:
         try:
             try:
-                await self._play(iteration)
+                await self._play(iteration, version, updates, pinned)
             finally:
                 self.playing = False
+            if pinned is not None:
+                await self._engine.unpin()
             await self._ended()
         except Exception as error:
             self._dispatcher.fail(error)  # the learner may be waiting for a batch, and not for us
             raise
 
-    async def _play(self, iteration: int) -> None:
+    async def _play(self, iteration: int, version: int, updates: int, pinned: int | None) -> None:
         evaluation, recorder = self._config().evaluation, self._recorder
         assert evaluation is not None
-        version, updates = recorder.weight_version, recorder.weight_updates
         where = {"iteration": iteration, "weight_version": version}
         recorder.event("rl.eval.started", f"evaluation at iteration {iteration}", **where)
         plan = evaluation_plan(evaluation.seeds, evaluation.instances)
         seeds = len(evaluation.seeds)
-        plays = [Assignment("eval", iteration, None, i // seeds, seed) for i, seed in enumerate(plan)]
+        plays = [Assignment("eval", iteration, None, i // seeds, seed, version=pinned) for i, seed in enumerate(plan)]
         episodes = await self._dispatcher.evaluate(plays, evaluation.max_concurrent_rollouts)
         values = evaluation_metrics(episodes)
-        recorder.metrics(values, iteration=iteration, eval_step=updates)
+        recorder.metrics(values, iteration=iteration, eval_step=updates, weight_version=version)
         reward = values.get("eval/reward_mean")
         if reward is None:
             recorder.warn("evaluation_empty", f"no episode of the evaluation at iteration {iteration} has a reward")

@@ -7,6 +7,7 @@ from pathlib import Path
 from trainer.errors import EXIT_CONFIG, RunError, disk_full
 from trainer.inference.engine import EngineError
 from trainer.learner.client import LearnerError
+from trainer.outage import TaskAppGone
 from trainer.rollout.groups import TooManyExcluded
 from trainer.rollout.player import ModelUnfit, TaskAppFailing
 from trainer.taskapp.errors import TaskAppRejected
@@ -28,6 +29,9 @@ def run_error(error: Exception, *, root: Path, serves_task_app: bool) -> RunErro
         case TaskAppFailing():
             where = "see logs/taskapp.log" if serves_task_app else "see the log of the task app"
             return RunError("task_app_failing", str(error), f"mend the task app; {where}")
+        case TaskAppGone():
+            hint = "start the task app again, then go on with rltui train --resume; what was learned is kept"
+            return RunError("task_app_down", str(error), hint)
         case ModelUnfit():
             return RunError("no_tool_parser", str(error), exit_code=EXIT_CONFIG)
         case TooManyExcluded():

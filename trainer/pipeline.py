@@ -9,7 +9,6 @@ the other, and what comes out is what a plain loop gives.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -20,23 +19,28 @@ from trainer.evaluation import Evaluator
 from trainer.failures import EMPTY_LIMIT, nothing_to_learn, run_error
 from trainer.lag import Contained, Lags
 from trainer.learner.protocol import StepResult
+from trainer.outage import Outage, TaskAppGone
+from trainer.present import Present
 from trainer.recorder import Recorder
 from trainer.resume import Restored
-from trainer.rewards.advantages import group_advantages
+from trainer.rewards.advantages import critic_advantages, group_advantages
 from trainer.rollout.batch import Update, chunks, shuffled, update_of
-from trainer.rollout.dispatcher import Dispatcher, Sizes
+from trainer.rollout.dispatcher import Dispatcher, Score
 from trainer.rollout.groups import Group, Tally
 from trainer.rollout.measures import iteration_metrics
 from trainer.rollout.player import Player
 from trainer.rollout.seeds import SeedCursor
+from trainer.rollout.sizes import Sizes
 from trainer.saving import CheckpointSaver
 from trainer.services import Services
 from trainer.timing import Timing
-from trainer.waiting import MISSING, Wait, Waits, unless
+from trainer.waiting import MISSING, Waits, unless, within
 from trainer.watch import Watch
 from trainer.weights.base import WeightSync
 
 T = TypeVar("T")
+
+NOTES_S = 2.0  # between two looks at what engine and task app have to say
 
 
 class Pipeline:
@@ -60,14 +64,16 @@ class Pipeline:
         self._services, self._recorder, self._sync = services, recorder, sync
         self._saver, self._room, self._restored, self._stopping = saver, room, restored, stopping
         self._contained = Contained(recorder.weight_version, recorder.weight_updates)
+        self._outage = Outage(services.client.is_up, lambda: room.config.rollout.timeout_s)
         self._dispatcher = Dispatcher(
             train.play,
             evaluation.play,
             cursor,
             Sizes.of(loaded.config, self._derived),
-            partial(group_advantages, std=loaded.config.training.advantage_std),
+            _score(loaded),
             self._contained,
             recorder,
+            self._outage,
             max_concurrent=loaded.config.rollout.max_concurrent_rollouts,
             max_lag=self._lag_limit,
             closed=recorder.iteration,
@@ -77,7 +83,9 @@ class Pipeline:
         self._timing = Timing(self._waits, self._dispatcher.meter)
         self._turn = asyncio.Lock()  # whoever uses the learner: an update, or the sync that an evaluation put off
         means = dict(restored.evaluations) if restored else {}
-        self._evaluator = Evaluator(lambda: room.config, self._dispatcher, recorder, means, self._sync_put_off)
+        self._evaluator = Evaluator(
+            lambda: room.config, self._dispatcher, services.engine, recorder, means, self._sync_put_off
+        )
         self._owes_sync = False
         self._empty = 0  # iterations in a row without gradient
         self._last_reward: float | None = restored.last_reward if restored else None
@@ -93,8 +101,10 @@ class Pipeline:
         Raises:
             RunError: the cause that ended the run.
         """
-        watch = Watch(self._recorder, self._present_waits, self._depths, lambda: not self._room.admitting)
-        beside = [asyncio.ensure_future(watch.run()), asyncio.ensure_future(self._open_nothing_once_stopped())]
+        present = Present(self._dispatcher, self._waits, self._outage, self._services.gateway.ledger, self._recorder)
+        watch = Watch(self._recorder, present, lambda: not self._room.admitting)
+        works = (watch.run(), self._open_nothing_once_stopped(), self._sit_out_outages(), self._tell_notes())
+        beside = [asyncio.ensure_future(work) for work in works]
         try:
             return await self._run()
         except Exception as error:
@@ -107,6 +117,7 @@ class Pipeline:
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
+            self._new_notes()
             await self._evaluator.close()
             await self._dispatcher.close()
 
@@ -116,10 +127,17 @@ class Pipeline:
         if recorder.iteration not in self.evaluations.means and self._evaluator.due(recorder.iteration, iterations):
             await self._evaluate(recorder.iteration)
         self._timing.begin()
-        for iteration in range(recorder.iteration + 1, iterations + 1):
+        first = recorder.iteration + 1
+        for iteration in range(first, iterations + 1):
             recorder.phase("training")
             self._open(True)
-            batch = await self._unless_stopped(self._batch(iteration))
+            try:  # an attempt makes one iteration at least, however long it took to load
+                left = None if iteration == first else recorder.budget_s
+                batch = await self._unless_stopped(within(left, self._batch(iteration)))
+            except TaskAppGone:
+                if recorder.step:
+                    await self._checkpoint()  # a resume loses nothing
+                raise
             if batch is None:
                 break
             await self._learn(iteration, *batch)
@@ -130,7 +148,7 @@ class Pipeline:
             if self._room.wants("checkpoint") or (every and iteration % every == 0 and iteration < iterations):
                 await self._unless_stopped(self._until_evaluated())  # its reward is the checkpoint's
                 await self._checkpoint()
-            if self._out_of_time():  # here: an attempt makes one iteration at least, however long it took to load
+            if self._stopping.is_set() or recorder.budget_s == 0.0:
                 break
         await self._unless_stopped(self._until_evaluated())
         if recorder.step:
@@ -146,7 +164,7 @@ class Pipeline:
         dispatcher = self._dispatcher
         while (what := dispatcher.missing(iteration)) is not None:
             overdue = dispatcher.drop_overdue(iteration) if what == "straggler" else None
-            if what == "batch" and self._evaluator.playing and dispatcher.waits_for_policy:
+            if what == "batch" and self._evaluator.holds_weights and dispatcher.waits_for_policy:
                 what = "eval"
             with self._waits.of("learner", what, MISSING[what].format(iteration)):
                 await dispatcher.changed(overdue)
@@ -162,7 +180,7 @@ class Pipeline:
         await self._unless_stopped(self._until_evaluated())
         if self._stopping.is_set():
             return
-        self._evaluator.begin(iteration)
+        await self._evaluator.begin(iteration)
         if alone or self._room.wants("evaluate"):
             await self._unless_stopped(self._until_evaluated())
             self._room.done("evaluate")
@@ -183,8 +201,6 @@ class Pipeline:
         for group in groups:
             recorder.group(group, iteration)
         recorder.batch_closed(lags)
-        for code, note in self._services.new_notes():
-            recorder.warn(code, note)
         updates = self._updates(iteration, groups, lags)
         closing = iteration_metrics(groups, tally)
         await self._anchor(updates)
@@ -235,6 +251,8 @@ class Pipeline:
                 # An update that nothing carries gradient for is none, and counted.
                 result = StepResult(step, {"optim/skipped": 1.0}, [])
                 if update.sequences:
+                    if self._services.reference is not None and self._room.config.training.kl_coef > 0:
+                        await self._services.reference.fill(update.sequences)
                     result = await self._services.learner.step(step, update.sequences)
             recorder.step = step
             recorder.status(pipeline={"learner": "idle"})
@@ -263,19 +281,19 @@ class Pipeline:
         await self._sync_weights(self._restored.weight_version)
 
     async def _sync_if_due(self, step: int) -> dict[str, float]:
-        """Brings the new weights to the engine when a sync is due and no evaluation plays. What the canary says."""
+        """Brings the new weights to the engine when a sync is due and no evaluation holds it. What the canary says."""
         ends_iteration = step % self._derived["m"] == 0
         synchronous = self._room.config.training.max_lag == 0
         due = step % self._room.config.training.weight_sync_interval == 0
         self._owes_sync |= due or (synchronous and ends_iteration) or step == self._derived["steps"]
-        if self._sync is None or not self._owes_sync or self._evaluator.playing:
+        if self._sync is None or not self._owes_sync or self._evaluator.holds_weights:
             return {}
         return await self._sync_weights(self._recorder.weight_version + 1)
 
     async def _sync_put_off(self) -> None:
         """After an evaluation: the sync that was due while it played."""
         async with self._turn, self._room.step():
-            if self._sync is not None and self._owes_sync and not self._evaluator.playing:
+            if self._sync is not None and self._owes_sync and not self._evaluator.holds_weights:
                 await self._sync_weights(self._recorder.weight_version + 1)
 
     async def _sync_weights(self, version: int) -> dict[str, float]:
@@ -327,23 +345,32 @@ class Pipeline:
         await self._stopping.wait()
         self._open(False)
 
-    def _out_of_time(self) -> bool:
-        limit = self._room.config.training.max_minutes
-        return self._stopping.is_set() or (limit is not None and time.time() - self._recorder.started > 60.0 * limit)
+    async def _sit_out_outages(self) -> None:
+        try:
+            await self._outage.run(self._dispatcher.fill)
+        except TaskAppGone as error:
+            self._dispatcher.fail(error)
+
+    async def _tell_notes(self) -> None:
+        """As they come: an engine that was started again is told while the run waits for it."""
+        while True:
+            self._new_notes()
+            await asyncio.sleep(NOTES_S)
+
+    def _new_notes(self) -> None:
+        for code, note in self._services.new_notes():
+            self._recorder.warn(code, note)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
         return await unless(self._stopping, work)
-
-    def _present_waits(self) -> list[Wait]:
-        since = self._dispatcher.meter.held_since
-        held = [] if since is None else [Wait("rollouts", "policy", f"weights after step {self._recorder.step}", since)]
-        return self._waits.present + held
-
-    def _depths(self) -> dict[str, Any]:
-        waiting = any(wait.who == "learner" for wait in self._waits.present)
-        return {**self._dispatcher.depths(), **({"learner": "waiting"} if waiting else {})}
 
     @property
     def final_reward(self) -> float | None:
         """Mean reward of the last evaluation, else of the last iteration."""
         return self.evaluations.results()["last"] if self.evaluations.means else self._last_reward
+
+
+def _score(loaded: Loaded) -> Score:
+    if loaded.config.algorithm.variety == "ppo":
+        return critic_advantages
+    return partial(group_advantages, std=loaded.config.training.advantage_std)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from trainer.errors import disk_full
 from trainer.lag import Lags
 from trainer.learner.protocol import Sequence as TrainSequence
 from trainer.learner.protocol import SequenceResult, StepResult
+from trainer.rewards.advantages import mean_and_std
 from trainer.rollout.batch import Masked, Update
 from trainer.rollout.episode import Episode
 from trainer.rollout.groups import Group, Tally
@@ -31,6 +32,7 @@ from trainer.weights.base import SyncReport
 
 T = TypeVar("T")
 CANARY = ("slope", "residual", "noise")  # of the weight sync's event
+TOKENS = "tokens"
 ETA_STEPS = 20  # the remaining time follows from the median of that many steps
 
 
@@ -44,6 +46,8 @@ class Recorder:
         self.accepted = self.dropped_groups = self.sampled_tokens = 0
         self.excluded: dict[str, int] = {}
         self.started = time.time()
+        self._limit_s = None if config.training.max_minutes is None else 60.0 * config.training.max_minutes
+        self._open: dict[int, Counter[str]] = {}  # of groups in no batch yet: tokens, and exclusions by code
         self._derived = derived
         self._per_epoch, self.log_interval = config.training.iterations_per_epoch, config.training.log_interval
         self._step_seconds: deque[float] = deque(maxlen=ETA_STEPS)
@@ -98,7 +102,7 @@ class Recorder:
 
     def beat(self, children: Sequence[Child], present: Mapping[str, Any]) -> None:
         """The sign of life, with the processes that belong to the run and what else changes unasked."""
-        self.writer.note(children=list(children), **present)
+        self.writer.note(children=list(children), budget_s=self.budget_s, **present)
         self._write(self.writer.beat)
 
     # --- episodes and groups --------------------------------------------------------------------------------
@@ -110,11 +114,14 @@ class Recorder:
         record = episode_record(episode, step=step, temperature=rules.temperature, max_tokens=rules.max_tokens)
         episode.n = self._write(self.writer.episode, record)
         self.sampled_tokens += episode.sampled_tokens
+        own = Counter() if assignment.group is None else self._open.setdefault(assignment.group, Counter())
+        own[TOKENS] += episode.sampled_tokens
         for kind in [] if episode.parsed is None else episode.parsed.warnings:
             self.warn(kind, WARNINGS.get(kind, kind))
         if episode.exclusion is not None:
             code = episode.exclusion.code
             self.excluded[code] = self.excluded.get(code, 0) + 1
+            own[code] += 1
             if self.excluded[code] == 1:
                 self.event(
                     "rl.rollout.excluded",
@@ -146,10 +153,17 @@ class Recorder:
         self._group(group, iteration, None)
         for member, advantage in zip(group.members, advantages.advantages, strict=True):
             excl = "zero_variance" if advantages.dead else None
-            adv = None if advantages.dead else float(advantage)
+            adv = float(advantage) if np.isfinite(advantage) and not advantages.dead else None
             self._update(member, "group", iteration=iteration, adv=adv, excl=excl)
 
+    def settled(self) -> tuple[int, dict[str, int]]:
+        """Sampled tokens and exclusions by code, without what a resume plays again: groups in no batch yet."""
+        begun: Counter[str] = sum(self._open.values(), Counter())
+        tokens = self.sampled_tokens - begun[TOKENS]
+        return tokens, {code: left for code, count in self.excluded.items() if (left := count - begun[code])}
+
     def _group(self, group: Group, iteration: int, dropped: dict[str, Any] | None) -> None:
+        self._open.pop(group.index, None)
         advantages = group.advantages
         record = GroupRecord(
             step=iteration * self._derived["m"],
@@ -222,7 +236,8 @@ class Recorder:
         )
 
     def _used(self, used: SequenceResult, sent: TrainSequence, step: int, iteration: int, lag: int) -> None:
-        block = {"logp_learner": used.logp_learner, "logp_proximal": sent.logp_proximal, "adv": sent.token_advantage}
+        advantage = used.advantage or sent.token_advantage
+        block = {"logp_learner": used.logp_learner, "logp_proximal": sent.logp_proximal, "adv": advantage}
         self.writer.use(
             used.n,
             used.branch,
@@ -267,13 +282,14 @@ class Recorder:
         if all(a.dead for a in advantages):
             self.warn("no_gradient", "in every group of an iteration all rewards were equal: nothing to learn from")
         rewards = np.array([member.total for group in groups for member in group.members], dtype=np.float64)
+        mean, std = mean_and_std(rewards)
         self.status(iteration=iteration, epoch=iteration // self._per_epoch)
         self.event(
             "rl.iteration.complete",
-            f"iteration {iteration}: reward {rewards.mean():.3f}",
+            f"iteration {iteration}: reward {mean:.3f}",
             iteration=iteration,
-            reward_mean=float(rewards.mean()),
-            reward_std=float(rewards.std()),
+            reward_mean=mean,
+            reward_std=std,
             episodes=len(rewards),
             excluded=tally.excluded.total(),
             groups_zero_std=sum(a.dead for a in advantages),
@@ -281,14 +297,22 @@ class Recorder:
             groups_refilled=tally.refilled_groups,
         )
 
-    def metrics(self, values: Mapping[str, float], *, iteration: int, eval_step: int | None = None) -> None:
+    def metrics(
+        self,
+        values: Mapping[str, float],
+        *,
+        iteration: int,
+        eval_step: int | None = None,
+        weight_version: int | None = None,
+    ) -> None:
+        """`eval_step`, `weight_version`: of the weights that an evaluation played with; None: those that serve."""
         self._write(
             self.writer.metrics,
             values,
             step=self.step,
             iteration=iteration,
             epoch=self.epoch(iteration),
-            weight_version=self.weight_version,
+            weight_version=self.weight_version if weight_version is None else weight_version,
             eval_step=eval_step,
         )
 
@@ -311,6 +335,11 @@ class Recorder:
             self.warn("weight_resent", f"{told} the canary")
         updates = {"weight_version": report.version, "weight_updates": self.step}
         self.status(**updates, pipeline={"sync": "idle"}, **present)
+
+    @property
+    def budget_s(self) -> float | None:
+        """Seconds left of `training.max_minutes`; None: there is no limit."""
+        return None if self._limit_s is None else max(0.0, self.started + self._limit_s - time.time())
 
     @property
     def median_step_s(self) -> float:

@@ -11,7 +11,7 @@ import msgspec
 
 from trainer.recorder import Recorder
 from trainer.rundir.attempts import Earlier
-from trainer.rundir.checkpoints import Checkpoint
+from trainer.rundir.checkpoints import Checkpoint, read_checkpoint
 from trainer.rundir.resumable import NotResumable
 from trainer.rundir.resume import Resumed
 
@@ -112,6 +112,18 @@ def fingerprint(model: Path) -> str:
             with path.open("rb") as file:
                 total.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return total.hexdigest()
+
+
+def another_world(checkpoint: Path, ranks: int) -> str | None:
+    """A sentence if another number of learner ranks wrote the checkpoint. It holds whole tensors, so any can go on."""
+    found = read_checkpoint(checkpoint)
+    before = found.manifest.get("world_size") if found else None
+    if before in (None, ranks):
+        return None
+    return (
+        f"the checkpoint was written by a learner of {before} rank(s), and {ranks} go on: sums are made in another "
+        "order, so the run is not bit for bit the one that was interrupted"
+    )
 
 
 def another_model(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:

@@ -167,6 +167,7 @@ class CheckpointSaver:
 
     def _state(self, iteration: int, facts: Mapping[str, Any]) -> dict[str, Any]:
         recorder = self._recorder
+        tokens, excluded = recorder.settled()
         return state_of(
             {
                 "step": recorder.step,
@@ -179,9 +180,9 @@ class CheckpointSaver:
                 "next_seq": self._writer.last_seq + 1,
                 "best": self.best,
                 "accepted": recorder.accepted,
-                "excluded": dict(recorder.excluded),
+                "excluded": excluded,
                 "groups_dropped": recorder.dropped_groups,
-                "sampled_tokens": recorder.sampled_tokens,
+                "sampled_tokens": tokens,
                 "live": dict(self._room.live),
                 **facts,
             }
@@ -193,7 +194,7 @@ class CheckpointSaver:
             "step": self._recorder.step,
             "iteration": iteration,
             "attempt": self._writer.attempt,
-            "world_size": 1,
+            "world_size": self._learner.ranks,
             "reward": reward,
             "is_best": is_best,
             "trainer_mode": self._room.config.policy.trainer_mode,

@@ -10,21 +10,24 @@ import secrets
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 from trainer.config import RunConfig
-from trainer.devices import learner_devices
+from trainer.devices import learner_devices, learner_ranks, reference_devices, visible
 from trainer.errors import EXIT_CONFIG, RunError
-from trainer.inference.choose import build_engines, engine_notes, one_engine
+from trainer.inference.choose import build_engines, engine_kind, engine_notes, one_engine
 from trainer.inference.engine import Engine, EngineConfigError, EngineError
+from trainer.inference.four_bit import four_bit_form
 from trainer.inference.gateway import LOGGER as gateway_log
 from trainer.inference.gateway import GatewayError
 from trainer.inference.vllm.http import without_user
 from trainer.inference.vllm.process import is_installed
 from trainer.learner.client import LearnerError, LearnerProcess
 from trainer.learner.protocol import LearnerInfo, LearnerSettings
+from trainer.learner.reference_client import ReferencePool, ReferenceProcess
 from trainer.models import ModelNotFound, ResolvedModel, needs_conversion, resolve_model
-from trainer.processes import Child, remove_stale_socket_folders, spawn
+from trainer.processes import Child, remove_stale_socket_folders, spawn, torch_environment
 from trainer.rundir import RunWriter
 from trainer.rundir.logs import LogFile, known_secrets
 from trainer.taskapp.client import TaskAppClient
@@ -34,6 +37,7 @@ from trainer.way_back import ReachableGateway, check_way_back, own_url
 
 KEY = "ENVIRONMENT_API_KEY"
 TASK_APP_START_S = 60.0
+FOUR_BIT = "nf4"  # in the run's weights folder: qlora's base for an engine, written once an attempt
 
 
 class Services:
@@ -44,6 +48,7 @@ class Services:
     client: TaskAppClient
     learner: LearnerProcess
     learner_info: LearnerInfo
+    reference: ReferencePool | None  # a dedicated one, where there is a KL penalty to it
     model: ResolvedModel
     task_app_url: str
     seed_count: int | None  # what the task app says of its training split
@@ -56,6 +61,7 @@ class Services:
         self._replicas: list[Engine] = []
         self._engine_notes = engine_notes(config, installed=is_installed())
         self.task_app: Child | None = None
+        self.reference = None
 
     async def __aenter__(self) -> Services:
         remove_stale_socket_folders()
@@ -65,9 +71,8 @@ class Services:
     async def __aexit__(self, *error: object) -> None:
         await self._stack.aclose()
 
-    async def resolve_model(self) -> ResolvedModel:
-        """The folder of policy.model_name. A model of ours is converted by a child, which a stop can end."""
-        name = self._config.policy.model_name or ""
+    async def resolve_model(self, name: str) -> ResolvedModel:
+        """The folder of the model `name`. A model of ours is converted by a child, which a stop can end."""
         try:
             if needs_conversion(name):
                 child = await spawn("model", [sys.executable, "-m", "trainer.models", name], sink=self.log("model"))
@@ -81,14 +86,35 @@ class Services:
         return self.model
 
     async def start_engine_and_learner(self, config: RunConfig, settings: LearnerSettings) -> None:
-        """Both loads side by side. `config` is the config as the model's limits have completed it."""
-        starts = [asyncio.ensure_future(c) for c in (self._start_engine(config), self._start_learner(settings))]
+        """All loads side by side. `config` is the config as the model's limits have completed it."""
+        self._engine_model = await self._model_of_engine(config)
+        loads = [self._start_engine(config), self._start_learner(settings), self._start_reference(settings)]
+        starts = [asyncio.ensure_future(load) for load in loads]
         try:
             await asyncio.gather(*starts)
         finally:
             for start in starts:
                 start.cancel()
             await asyncio.wait(starts)
+
+    async def _model_of_engine(self, config: RunConfig) -> ResolvedModel:
+        """The model itself; with qlora, where the engine has no 4-bit form of its own, its dequantised weights."""
+        try:
+            form = four_bit_form(config, engine_kind(config, installed=is_installed()))
+        except EngineError as error:
+            raise RunError("config", str(error), exit_code=EXIT_CONFIG) from None
+        if form != "dequantised":
+            return self.model
+        folder = self._paths.weights / FOUR_BIT
+        words = ["trainer.learner.qlora", str(self.model.path), str(folder), config.training.dtype]
+        env = torch_environment(self._threads) | visible(learner_devices(config, os.environ)[:1])
+        child = await spawn("model", [sys.executable, "-m", *words], sink=self.log("model"), env=env)
+        self._stack.push_async_callback(child.terminate)
+        self._pids.append(("model", lambda: None if child.ended.done() else child.pid))
+        if await asyncio.shield(child.ended):
+            hint = f"it needs room for a copy of {self.model.name} in {folder.parent}; see logs/model.log"
+            raise RunError("engine_down", "the 4-bit base could not be written for the engine", hint, child.tail)
+        return replace(self.model, path=folder)
 
     def children(self) -> list[tuple[str, int]]:
         """Role and pid of each process that was started."""
@@ -109,11 +135,7 @@ class Services:
     def new_engine_notes(self) -> list[str]:
         """What is to be said of the engine since the last call: how it was chosen, restarts."""
         notes, self._engine_notes = self._engine_notes, []
-        for replica in self._replicas:
-            own = getattr(replica, "notes", [])
-            notes += own
-            own.clear()
-        return notes
+        return notes + (self.engine.take_notes() if hasattr(self, "engine") else [])
 
     def log(self, name: str) -> Callable[[bytes], object]:
         """Where a child's output goes: masked, rotated, closed with the services."""
@@ -199,7 +221,7 @@ class Services:
 
     async def _start_engine(self, config: RunConfig) -> None:
         try:
-            self._replicas = build_engines(config, self.model, self._threads, self.log)
+            self._replicas = build_engines(config, self._engine_model, self._threads, self.log)
         except EngineError as error:
             raise RunError("config", str(error), exit_code=EXIT_CONFIG) from None
         engine = self.engine = one_engine(self._replicas)
@@ -229,7 +251,8 @@ class Services:
         """Where to read more. Of a server that runs already we have no log."""
         if self._config.inference.url is not None:
             return f"see the log of the vLLM server at {without_user(self._config.inference.url)}"
-        return "see logs/inference-0.log"
+        last = len(self._replicas) - 1
+        return "see logs/inference-0.log" + (f" to logs/inference-{last}.log" if last > 0 else "")
 
     async def _open_way_back(self, config: RunConfig) -> None:
         """Where task apps reach the gateway: inference.public_url, else a tunnel, else its own address."""
@@ -260,14 +283,36 @@ class Services:
             threads=self._threads,
             sink=self.log("learner-0"),
             devices=learner_devices(self._config, os.environ),
+            ranks=learner_ranks(self._config),
         )
         self._stack.push_async_callback(learner.stop)
         self.learner = learner
-        self._pids.append(("learner", lambda: learner.child.pid if learner.child else None))
+        role = "learner" if learner.ranks == 1 else "torchrun"
+        self._pids.append((role, lambda: learner.child.pid if learner.child else None))
+        if learner.ranks > 1:
+            self._pids += [("learner", lambda rank=rank: learner.pids.get(rank)) for rank in range(learner.ranks)]
         try:
             self.learner_info = await learner.start(self._config.inference.startup_timeout_s)
         except LearnerError as error:
             raise RunError("learner_down", str(error), error.hint, error.evidence) from None
+
+    async def _start_reference(self, settings: LearnerSettings) -> None:
+        """Beside the learner, whose arithmetic it shares; it keeps nothing that a resume would have to restore."""
+        if settings.reference != "dedicated":
+            return
+        places = [(device,) for device in reference_devices(self._config, os.environ)] or [()]
+        pool = ReferencePool([
+            ReferenceProcess(settings, threads=self._threads, sink=self.log(f"reference-{i}"), devices=devices)
+            for i, devices in enumerate(places)
+        ])  # fmt: skip
+        for process in pool.processes:
+            self._stack.push_async_callback(process.stop)
+            self._pids.append(("reference", lambda p=process: p.child.pid if p.child else None))
+        try:
+            await asyncio.gather(*(p.start(self._config.inference.startup_timeout_s) for p in pool.processes))
+        except LearnerError as error:
+            raise RunError("reference_down", str(error), error.hint, error.evidence) from None
+        self.reference = pool
 
     async def watch(self) -> None:
         """Returns never; raises RunError when a process of the run ends."""
@@ -276,16 +321,20 @@ class Services:
             asyncio.ensure_future(asyncio.shield(self.learner.child.ended)): "learner",
             asyncio.ensure_future(asyncio.shield(self.engine.ended)): "engine",
         }
+        references = [p.child for p in self.reference.processes if p.child is not None] if self.reference else []
+        ends |= {asyncio.ensure_future(asyncio.shield(child.ended)): "reference" for child in references}
         if self.task_app is not None:
             ends[asyncio.ensure_future(asyncio.shield(self.task_app.ended))] = "task app"
         done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         name = ends[done.pop()]
         where = {"learner": "see logs/learner-0.log", "engine": self._engine_log(), "task app": "see logs/taskapp.log"}
+        where["reference"] = "see logs/reference-0.log"
         tail = {
+            "reference": "\n".join(child.tail for child in references if child.ended.done()),
             "learner": self.learner.child.tail,
             "engine": getattr(self.engine, "tail", ""),
             "task app": self.task_app.tail if self.task_app else "",
         }[name]
-        code = {"learner": "learner_down", "engine": "engine_down", "task app": "task_app_down"}[name]
+        code = f"{name.replace(' ', '_')}_down"
         fate = getattr(self.engine, "fate", "") if name == "engine" else ""
         raise RunError(code, fate or f"the {name} process ended while the run was going on", where[name], tail)

@@ -8,6 +8,7 @@ from typing import Literal
 from trainer.config import Loaded, RunConfig
 from trainer.learner.protocol import LearnerSettings
 from trainer.rollout.player import PlayRules
+from trainer.start_from import Start
 
 TEMPLATE_SWITCH = {"think": {"enable_thinking": True}, "no_think": {"enable_thinking": False}}
 MICRO_BATCH_TOKENS = 4096  # where training.micro_batch_tokens is not given
@@ -54,9 +55,9 @@ def play_rules(config: RunConfig, job_id: str, split: Literal["train", "eval"]) 
     )
 
 
-def learner_settings(loaded: Loaded, model: Path) -> LearnerSettings:
+def learner_settings(loaded: Loaded, model: Path, start: Start | None = None) -> LearnerSettings:
     """`loaded` as the model's limits have completed it; `model` is the folder of the start weights."""
-    name = loaded.config.policy.model_name or ""
+    name = loaded.config.policy.model_name or "" if start is None else start.model
     config, training, lora = loaded.config, loaded.config.training, loaded.config.training.lora
     return LearnerSettings(
         model=str(model),
@@ -85,6 +86,10 @@ def learner_settings(loaded: Loaded, model: Path) -> LearnerSettings:
         kl_coef=training.kl_coef,
         reference=config.compute.topology.reference_placement,
         episode_tokens=config.rollout.max_turns * config.policy.max_tokens,
+        start_adapter=None if start is None or start.adapter is None else str(start.adapter),
+        gamma=training.gamma,
+        gae_lambda=training.gae_lambda,
+        value_coef=training.value_coef,
         # A builtin's name means nothing to peft: its folder does.
         base_name=str(model) if name.startswith("builtin:") else name,
     )

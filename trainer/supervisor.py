@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from trainer.rundir.process import start_time_of
 from trainer.rundir.status import Child
 
 BEAT_S, CONTROL_S, SYSTEM_S = 2.0, 0.5, 10.0
+LOGS = {"learner": "learner-0", "torchrun": "learner-0", "reference": "reference-0"}  # all ranks share one
 
 
 class Supervisor:
@@ -67,10 +69,12 @@ class Supervisor:
 
 def child_records(children: Sequence[tuple[str, int]]) -> list[Child]:
     """Role and identity of each child that runs, for status.json."""
-    records = []
+    records: list[Child] = []
+    numbers: Counter[str] = Counter()  # of ranks and replicas
     for role, pid in children:
-        started = start_time_of(pid)
+        rank, started = numbers[role], start_time_of(pid)
+        numbers[role] += 1
         if started is not None:
-            log = f"{role}-0" if role in ("learner", "inference") else role  # ranks and replicas are numbered
-            records.append(Child(role=role, pid=pid, start_time=started, log=f"logs/{log}.log"))
+            log = f"inference-{rank}" if role == "inference" else LOGS.get(role, role)
+            records.append(Child(role=role, rank=rank, pid=pid, start_time=started, log=f"logs/{log}.log"))
     return records

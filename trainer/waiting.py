@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -26,19 +26,29 @@ class Wait:
     what: str  # batch, policy, judge, straggler, eval, engine, task_app, sync (WIRE 5.4)
     on: str  # words: "3 task app replies"
     since: float  # on the clock of the event loop
+    at_once: bool = False  # nothing moves until it ends: a stall from its first second on
 
     def is_that(self, other: Wait) -> bool:
         return (self.who, self.what, self.since) == (other.who, other.what, other.since)
 
-    def words(self, seconds: float) -> str:
-        return f"{self.who} waited {seconds:.0f} s for {self.what}: {self.on}"
+    def words(self, now: float) -> str:
+        return f"{self.who} waited {now - self.since:.0f} s for {self.what}: {self.on}"
 
 
-def stall(waits: Iterable[Wait], now: float, median_step_s: float) -> Wait | None:
-    """The longest wait, if it is longer than waits of this run should be."""
-    longest = min(waits, key=lambda wait: wait.since, default=None)
-    limit = max(STALL_STEPS * median_step_s, STALL_S)
-    return longest if longest is not None and now - longest.since > limit else None
+def foremost(waits: Iterable[Wait]) -> Wait | None:
+    """The one to be told first: the longest, but before it one that is a stall by itself."""
+    return min(waits, key=lambda wait: (not wait.at_once, wait.since), default=None)
+
+
+def stall(waits: Iterable[Wait], now: float, median_step_s: float, moved: float = 0.0) -> Wait | None:
+    """The foremost wait, if it is longer than waits of this run should be.
+
+    moved: when the run last went on after a stall of all; what waited then waits anew.
+    """
+    first = foremost(waits)
+    if first is None or first.at_once:
+        return first
+    return first if now - max(first.since, moved) > max(STALL_STEPS * median_step_s, STALL_S) else None
 
 
 class Waits:
@@ -76,6 +86,17 @@ class Waits:
         return taken
 
 
+async def together(*work: Awaitable[Any]) -> list[Any]:
+    """All results. The first failure is raised once the others, which may never end by themselves, are given up."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """The result of `work`, or None when `event` came first: then `work` is given up."""
     if event.is_set():
@@ -90,3 +111,14 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
         came.cancel()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result of `work`, or None when it took longer: then it is given up. None: no limit."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await work
+    except TimeoutError:
+        if limit.expired():
+            return None
+        raise

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
 
+from trainer.present import Present
 from trainer.recorder import Recorder
-from trainer.waiting import Wait, stall
+from trainer.waiting import Wait, foremost, stall
 
 LOOK_S = 2.0  # as often as status.json is written unasked
 
@@ -17,20 +17,18 @@ class Watch:
     """Looks every 2 s.
 
     Args:
-        waits: the present waits.
-        depths: what of status.json's `pipeline` is known (WIRE 5.4).
         quiet: whether the run is paused, so that every wait is meant.
     """
 
     def __init__(
         self,
         recorder: Recorder,
-        waits: Callable[[], list[Wait]],
-        depths: Callable[[], dict[str, Any]],
+        present: Present,
         quiet: Callable[[], bool],
     ) -> None:
-        self._recorder, self._waits, self._depths, self._quiet = recorder, waits, depths, quiet
+        self._recorder, self._present, self._quiet = recorder, present, quiet
         self._stalled: Wait | None = None
+        self._moved = 0.0  # when the last stall of all ended
 
     async def run(self) -> None:
         """Never returns."""
@@ -40,22 +38,23 @@ class Watch:
 
     def look(self) -> None:
         recorder, now = self._recorder, asyncio.get_running_loop().time()
-        waits = [] if self._quiet() else self._waits()
-        found = stall(waits, now, recorder.median_step_s)
+        waits = [] if self._quiet() else self._present.waits()
         if self._stalled is not None and not any(wait.is_that(self._stalled) for wait in waits):
             ended, self._stalled = self._stalled, None
-            seconds = now - ended.since
-            if recorder.phase_now == "waiting":  # else something else has begun, such as a stop
-                recorder.phase("training")
-            recorder.event("rl.pipeline.resume", ended.words(seconds), reason=ended.words(seconds), seconds=seconds)
-        longest = min(waits, key=lambda wait: wait.since, default=None)
-        told = longest if longest is not None and now - longest.since >= LOOK_S else None
-        waiting = None
-        if told is not None:
-            waiting = {"for": told.what, "on": told.on, "since": time.time() - (now - told.since)}
-        if found is not None and self._stalled is None:
-            self._stalled, seconds = found, now - found.since
-            recorder.phase("waiting", waiting=waiting)
-            words = found.words(seconds)
+            self._moved, seconds = (now if ended.at_once else self._moved), now - ended.since
+            recorder.event("rl.pipeline.resume", ended.words(now), reason=ended.words(now), seconds=seconds)
+        found = stall(waits, now, recorder.median_step_s, self._moved)
+        first, waiting = foremost(waits), None
+        if first is not None and (first is found or now - first.since >= LOOK_S):
+            waiting = {"for": first.what, "on": first.on, "since": time.time() - (now - first.since)}
+        if found is not None and (self._stalled is None or found.at_once > self._stalled.at_once):
+            self._stalled = found
+            if recorder.phase_now != "stopping":
+                recorder.phase("waiting", waiting=waiting)
+            chain = [found, *(wait for wait in [*waits, *self._present.replies()] if wait is not found)]
+            words = "; ".join(wait.words(now) for wait in chain)
+            seconds = now - found.since
             recorder.event("rl.pipeline.backpressure", words, level="warning", reason=words, seconds=seconds)
-        recorder.present(self._depths(), waiting)
+        elif self._stalled is None and recorder.phase_now == "waiting":
+            recorder.phase("training")
+        recorder.present(self._present.depths(), waiting)

@@ -32,7 +32,7 @@ LOOK_S = 0.1
 def prepare_resume(args: argparse.Namespace, sets: list[str]) -> Plan:
     """CliError: no such run, it runs, nothing to go on from, or a config that makes it another run."""
     folder = _folder(args)
-    _check_ended(folder)
+    take_over = _check_ended(folder, take_over=args.take_over)
     try:
         earlier = read_earlier(folder)
         checkpoint = choose(earlier.paths.checkpoints, earlier.resumes, args.from_step, verify=False)
@@ -62,6 +62,7 @@ def prepare_resume(args: argparse.Namespace, sets: list[str]) -> Plan:
         allow_unknown=args.allow_unknown or earlier.allow_unknown,
         resume=True,
         from_step=args.from_step,
+        take_over=take_over,
     )
     return Plan(loaded, job, LocalLauncher(), attempt=earlier.attempt + 1, from_step=checkpoint.step)
 
@@ -94,23 +95,33 @@ def _folder(args: argparse.Namespace) -> Path:
         raise CliError(clean(error, 1000)) from error
 
 
-def _check_ended(folder: Path) -> None:
+def _check_ended(folder: Path, *, take_over: bool) -> bool:
+    """Whether the run of another host is to be taken over; its coordinator looks whether that one is silent."""
     try:
         status = LocalRunSource(folder).status()
     except Unreadable as error:
         raise CliError(f"{folder}: {error}", code=FAILED) from error
-    if status is None or status.get("state") in TERMINAL or _is_gone(status):
-        return
-    where = f"pid {status.get('pid')} on {clean(status.get('host'), 100)}"
-    raise CliError(f"{folder.name} is not over: it is {clean(status.get('state'), 20)} ({where}). Stop it first.")
-
-
-def _is_gone(status: Json) -> bool:
-    """Killed a moment ago: viewers wait for some beats before they say so, the process list does not."""
-    try:
-        return msgspec.convert(status, ProcessId).alive() is False
-    except msgspec.ValidationError:
+    if status is None or status.get("state") in TERMINAL:
+        return take_over
+    alive = _is_alive(status)
+    if alive is False:
         return False
+    if alive is None and take_over:
+        return True
+    where = f"pid {status.get('pid')} on {clean(status.get('host'), 100)}"
+    else_ = " If that host is gone, add --take-over." if alive is None else ""
+    raise CliError(
+        f"{folder.name} is not over: it is {clean(status.get('state'), 20)} ({where}). Stop it first.{else_}"
+    )
+
+
+def _is_alive(status: Json) -> bool | None:
+    """Its process, by the list of processes; viewers would wait for some beats. None: that is on another host."""
+    try:
+        identity = msgspec.convert(status, ProcessId)
+    except msgspec.ValidationError:
+        return None
+    return identity.alive()
 
 
 def _loaded(earlier: Earlier, config: Path | None, sets: list[str], allow_unknown: bool) -> Loaded:

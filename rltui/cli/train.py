@@ -32,6 +32,7 @@ from rltui.cli.watch import on_a_terminal, watch
 from rltui.launch.base import Started
 from rltui.sources.base import TERMINAL
 from rltui.sources.local import LocalRunSource
+from trainer.rundir.lock import SILENT_S
 
 DRY_RUN = """checked: the config, and that a task app which is built in or a file is there
 not checked: that the task app answers, that the model can be loaded, and that memory suffices"""
@@ -47,6 +48,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", metavar="RUN", help="go on with a run that has ended: its path, name or job id")
     parser.add_argument(
         "--from", type=int, metavar="STEP", dest="from_step", help="with --resume: that checkpoint, not the newest"
+    )
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="with --resume: a run of another host, once it has given no sign of life for a minute",
     )
     parser.add_argument("--runs-dir", type=Path, metavar="DIR", help="with --resume: where runs are (default: runs)")
     parser.add_argument("--dry-run", action="store_true", help="check the config and show what would start")
@@ -69,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     stream = words(args)
     source, started = launch(plan)
     say(f"run {plan.job.run_dir}", stream)
+    if plan.job.take_over:
+        say(f"watching the run of the other host for {SILENT_S:.0f} s", stream)
     if plan.job.resume:
         await_attempt(plan, source, started)
         say(f"attempt {plan.attempt} goes on from step {plan.from_step}", stream)
@@ -93,8 +101,8 @@ def _plan(args: argparse.Namespace) -> Plan:
     config = _config(args)
     if args.resume is not None:
         return prepare_resume(args, sets)
-    if args.from_step is not None or args.runs_dir is not None:
-        raise CliError("--from and --runs-dir belong to --resume RUN")
+    if args.from_step is not None or args.runs_dir is not None or args.take_over:
+        raise CliError("--from, --take-over and --runs-dir belong to --resume RUN")
     if config is None:
         raise CliError("no config: rltui train CONFIG (sample_configs/ has some; `rltui demo` needs none)")
     return prepare(config, sets, run_dir=args.run_dir, allow_unknown=args.allow_unknown)

@@ -18,6 +18,7 @@ class Job:
     allow_unknown: bool = False
     resume: bool = False  # a further attempt of the run in run_dir
     from_step: int | None = None  # of the checkpoint to go on from; None: the newest
+    take_over: bool = False  # of a run on another host, once that is silent
 
 
 class Started(ABC):

@@ -35,6 +35,8 @@ class LocalLauncher(Launcher):
             argv.append("--resume")
         if job.from_step is not None:
             argv += ["--from", str(job.from_step)]
+        if job.take_over:
+            argv.append("--take-over")
         return argv
 
     def start(self, job: Job) -> LocalRun:

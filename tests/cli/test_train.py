@@ -78,6 +78,9 @@ def test_a_task_app_that_is_not_there_is_told_before_anything_is_made(rltui, her
         assert words.format(here=here) in done.err
         assert f'services.task_url = "{app}"' in done.err
         assert not (here / "runs").exists()
+
+
+def test_a_task_app_that_is_there_is_fine(rltui, here):
     (here / "apps").mkdir()
     (here / "apps" / "mine.py").touch()
     for there in ("apps/mine.py", "reasoning_gym:gcd", "builtin:reasoning_gym.gcd"):

@@ -199,6 +199,7 @@ BESIDE: dict[str, list[str]] = {
     "rollout.rubric_rewards_only": ["judge.enabled=true"],
     "training.kl_coef": ["compute.topology.reference_placement=shared"],
     "training.rewards.step_rewards_strategy": ["algorithm.variety=grpo"],
+    "training.weight_sync.mode": ["inference.engine=vllm"],
     "judge.options.outcome": ["judge.options.event=true"],
 }
 EVALUATION = "[evaluation]\ninstances = 2\nevery_n_iters = 2\nseeds = [1000, 1001]\n"

@@ -36,9 +36,9 @@ def test_no_fix_leads_to_a_value_that_a_run_refuses() -> None:
 
 
 def test_a_misspelt_choice_that_is_not_built_is_named(errors) -> None:
-    [problem] = errors("policy.trainer_mode=qlorra")
-    assert '"qlora", if that is meant, is not built yet' in problem.why
-    assert problem.fix == "--set policy.trainer_mode=lora"
+    [problem] = errors("compute.launcher=slurmm")
+    assert '"slurm", if that is meant, is not built yet' in problem.why
+    assert problem.fix == "--set compute.launcher=local"
 
 
 @pytest.mark.parametrize(

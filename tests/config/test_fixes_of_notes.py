@@ -110,7 +110,6 @@ def in_sections(given: dict[str, str]) -> str:
 @pytest.mark.parametrize(
     ("given", "fix"),
     [
-        ({"algorithm.method": "ppo"}, "--set algorithm.method=policy_gradient"),
         ({"compute.nodes": "2"}, "nodes = 1"),
         ({"rollout.rubric_rewards_only": "true"}, "rubric_rewards_only = false"),
         (

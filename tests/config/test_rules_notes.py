@@ -50,6 +50,12 @@ SAID: dict[str, tuple[list[str], str, str, str]] = {
         "max_turns 4 x max_tokens 300 = 1200 tokens of answers may not fit into max_model_len 1024",
     ),
     # --- policy and rollout
+    "an adapter for the local engine": (
+        ["training.weight_sync.mode=lora"],
+        "training.weight_sync.mode",
+        "note",
+        "full instead: the local engine decodes with merged weights",
+    ),
     "top_p": (["policy.top_p=0.95"], "policy.top_p", "warning", "training always samples the plain distribution"),
     "top_k": (["policy.top_k=20"], "policy.top_k", "warning", "no effect at all, because evaluation is off"),
     "penalty": (

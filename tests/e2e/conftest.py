@@ -75,19 +75,33 @@ class Trainer:
         self.config = folder / "run.toml"
         self.config.write_text(CONFIG)
 
-    def start(self, *sets: str, env: dict[str, str] | None = None) -> tuple[subprocess.Popen, Path]:
+    def start(
+        self, *sets: str, env: dict[str, str] | None = None, first: str | None = None
+    ) -> tuple[subprocess.Popen, Path]:
+        """`first`: what the coordinator does before anything else, to plant a fault or to shorten a limit."""
         self.count += 1
         run_dir = self.folder / f"run-{self.count}"
-        return self._begin(self.config, run_dir, sets, env), run_dir
+        return self._begin(self.config, run_dir, sets, env, first=first), run_dir
 
-    def resume(self, run_dir: Path, *sets: str, options: tuple[str, ...] = ()) -> tuple[subprocess.Popen, Path]:
+    def resume(
+        self, run_dir: Path, *sets: str, options: tuple[str, ...] = (), first: str | None = None
+    ) -> tuple[subprocess.Popen, Path]:
         """A further attempt of the run in that folder, by its own copy of the config."""
-        return self._begin(run_dir / "config.toml", run_dir, sets, None, "--resume", *options), run_dir
+        return self._begin(run_dir / "config.toml", run_dir, sets, None, "--resume", *options, first=first), run_dir
 
     def _begin(
-        self, config: Path, run_dir: Path, sets: tuple[str, ...], env: dict[str, str] | None, *options: str
+        self,
+        config: Path,
+        run_dir: Path,
+        sets: tuple[str, ...],
+        env: dict[str, str] | None,
+        *options: str,
+        first: str | None = None,
     ) -> subprocess.Popen:
-        command = [sys.executable, "-m", "trainer", "run", str(config), "--run-dir", str(run_dir), *options]
+        program = ["-m", "trainer"]
+        if first is not None:
+            program = ["-c", f"{first}\nimport runpy\nrunpy.run_module('trainer', run_name='__main__')"]
+        command = [sys.executable, *program, "run", str(config), "--run-dir", str(run_dir), *options]
         for item in sets:
             command += ["--set", item]
         return subprocess.Popen(

@@ -34,6 +34,8 @@ def build_config() -> TaskAppConfig:
         tools = [{"type": "function", "function": {"name": "say"}}] if FAULT == "tools" else None
         completion = await client.complete(request.policy.config, messages, tools=tools)
         reward = closeness(completion.text, digit)
+        if FAULT == "huge" or (FAULT == "huge-once" and request.env.seed == 0):
+            reward *= 1e38  # its square is too large for the norm of a gradient
         if FAULT == "nan":
             return {"metrics": {"outcome_reward": "NaN", "num_steps": 1}}
         step = {"obs": {}, "tool_calls": [], "reward": reward, "done": True, "info": {}}

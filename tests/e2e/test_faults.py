@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.conftest import APP, living
 from trainer.models import resolve_model
+from trainer.rundir import RunReader
 
 
 def check(run, *, code: int, state: str, says: str) -> dict:
@@ -29,10 +30,11 @@ def check(run, *, code: int, state: str, says: str) -> dict:
 
 
 def test_a_task_app_that_is_down(trainer):
+    quick = "import trainer.taskapp.client as client\nclient.GATE_WAITS_S = (0.1, 0.2)"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    run = trainer.run(f"services.task_url={url}")
+    run = trainer.finish(*trainer.start(f"services.task_url={url}", first=quick))
     check(run, code=3, state="failed", says="Start the task app, or correct services.task_url")
 
 
@@ -42,7 +44,11 @@ def test_a_task_app_that_does_not_exist(trainer):
 
 @pytest.mark.parametrize(
     ("fault", "says"),
-    [("500", "task app answered 500"), ("cut", "the answer is not JSON"), ("nan", "task app answered 500")],
+    [
+        ("500", "task app answered 500"),
+        pytest.param("cut", "the answer is not JSON", marks=pytest.mark.slow),
+        pytest.param("nan", "task app answered 500", marks=pytest.mark.slow),
+    ],
 )
 def test_a_task_app_whose_episodes_all_fail(trainer, fault, says):
     app = [f"services.task_url={APP.with_name('cut_app.py')}"] if fault == "cut" else []
@@ -104,25 +110,16 @@ def test_values_that_this_version_cannot_carry_out_are_refused_by_name(trainer):
     assert not run_dir.exists()  # nothing was started, so there is nothing to read later
 
 
-def test_a_second_run_on_the_same_folder_is_refused(trainer):
-    process, run_dir = trainer.start()
-    try:
-        wait_for(run_dir, lambda status: status is not None)
-        second = subprocess.run(
-            [*process.args[: process.args.index("--run-dir")], "--run-dir", str(run_dir)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert second.returncode == 2 and str(process.pid) in second.stderr
-    finally:
-        process.send_signal(signal.SIGTERM)
-        trainer.finish(process, run_dir)
-
-
-def test_ctrl_c_ends_cleanly_with_a_checkpoint(trainer):
+def test_a_second_run_on_the_folder_is_refused_and_ctrl_c_ends_the_first_cleanly_with_a_checkpoint(trainer):
     process, run_dir = trainer.start("training.iterations_per_epoch=500")
     wait_for(run_dir, lambda status: status and status["step"] >= 2)
+    second = subprocess.run(
+        [*process.args[: process.args.index("--run-dir")], "--run-dir", str(run_dir)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert second.returncode == 2 and str(process.pid) in second.stderr
     process.send_signal(signal.SIGINT)
     run = trainer.finish(process, run_dir)
     status = check(run, code=130, state="cancelled", says="")
@@ -153,6 +150,7 @@ def test_a_stop_while_it_starts_ends_at_once(trainer):
     check(trainer.finish(process, run_dir), code=130, state="cancelled", says="")
 
 
+@pytest.mark.slow  # tests/e2e/test_resume.py kills a coordinator, too, and looks for its children
 def test_a_killed_coordinator_takes_its_children_along(trainer):
     process, run_dir = trainer.start("training.iterations_per_epoch=500")
     wait_for(run_dir, lambda status: status and status["step"] >= 1)
@@ -195,6 +193,9 @@ def test_a_full_disk_pauses_the_run_and_room_lets_it_go_on(trainer, tmp_path):
         phases = [event["data"].get("reason") for event in run.lines("events.jsonl") if event["type"] == "rl.phase"]
         assert phases.count("disk_full") == 1
         assert run.status["results"]["episodes"] == 16 and run.status["paused"] is None
+        reader = RunReader(run_dir)
+        assert reader.damaged == [] and reader.episode_count() == 16 + 2
+        assert [event["seq"] for event in reader.events()] == list(range(1, len(reader.events()) + 1))
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 

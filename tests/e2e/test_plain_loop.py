@@ -75,7 +75,7 @@ async def plain_loop(loaded, folder: Path) -> bytes:
     with RunWriter(folder, job_id="rl_0", label="plain", checkpoint_dir=None) as writer:
         async with Services(config, writer) as services:
             await services.start_task_app()
-            model = await services.resolve_model()
+            model = await services.resolve_model(config.policy.model_name)
             await services.start_engine_and_learner(config, learner_settings(loaded, model.path))
             client, gateway, rows = services.client, services.gateway, []
             rules = play_rules(config, "rl_0", "train")

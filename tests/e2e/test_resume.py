@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from tests.e2e.conftest import Trainer, living
 from tests.e2e.test_faults import wait_for
+from trainer.models import resolve_model
 from trainer.rundir import RunReader, verify_checkpoint
 
 EXACT = (
@@ -207,19 +209,34 @@ def test_what_cannot_be_resumed_is_refused_in_words_and_changes_nothing(trainer,
     assert "start a new run from the weights in" in said or "start the run anew" in said or "--from" in said
 
 
-def test_another_model_under_the_same_name_is_refused(trainer, tmp_path):
-    from trainer.models import resolve_model
-
+def test_a_run_of_another_host_is_taken_over_once_it_is_silent_and_not_with_another_model(trainer, tmp_path):
     model = tmp_path / "model"
-    model.mkdir()
-    for file in resolve_model("builtin:tiny").path.iterdir():
-        (model / file.name).write_bytes(file.read_bytes())
-    run = trainer.run(f"policy.model_name={model}", "evaluation.instances=1")
+    shutil.copytree(resolve_model("builtin:tiny").path, model)
+    run = trainer.run("training.iterations_per_epoch=1", "evaluation.instances=1", f"policy.model_name={model}")
     assert run.code == 0, run.stderr
+    run_dir = run.run_dir
+    elsewhere = {"host": "elsewhere", "boot_id": "another"}
+    status = json.loads((run_dir / "status.json").read_text()) | elsewhere | {"state": "running"}
+    (run_dir / "status.json").write_text(json.dumps(status))
+    lock = {name: status[name] for name in ("pid", "start_time", "host", "boot_id", "attempt", "created_at")}
+    (run_dir / "lock").write_text(json.dumps(lock) + "\n")
+
+    more = "training.iterations_per_epoch=2"
+    command = [sys.executable, "-m", "rltui", "train", "--resume", str(run_dir), "--dry-run", "--json", "--set", more]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 2 and "add --take-over" in refused.stderr
+    shown = subprocess.run([*command, "--take-over"], capture_output=True, text=True, timeout=60)
+    assert shown.returncode == 0 and "--take-over" in json.loads(shown.stdout.splitlines()[-1])["command"]
+
+    quick = "import trainer.rundir.lock as lock\nlock.SILENT_S = lock._LOOK_EVERY_S = 0.2"
+    run = trainer.finish(*trainer.resume(run_dir, more, options=("--take-over",), first=quick))
+    assert run.code == 0, run.stderr
+    assert (run.status["attempt"], run.status["iteration"], run.status["host"] == "elsewhere") == (2, 2, False)
+
     weights = model / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
-    again = trainer.finish(*trainer.resume(run.run_dir, "training.iterations_per_epoch=3"))
+    again = trainer.finish(*trainer.resume(run_dir, "training.iterations_per_epoch=3"))
     assert again.code == 2 and "is another model than the run began with" in again.stderr
-    assert os.listdir(run.run_dir / "weights") == []
+    assert os.listdir(run_dir / "weights") == []

@@ -113,11 +113,11 @@ def test_the_config_is_kept_to_the_byte_and_no_secret_is_written(finished):
 def test_the_policy_visibly_learns(trainer):
     """From random weights to saying the digit again: the tiny model, full training, on held-out seeds too."""
     run = trainer.run(
-        "training.iterations_per_epoch=24",
-        "rollout.episodes_per_batch=64",
-        "training.batch_size=64",
+        "training.iterations_per_epoch=10",
+        "rollout.episodes_per_batch=48",
+        "training.batch_size=48",
         "training.group_size=8",
-        "training.learning_rate=2e-3",
+        "training.learning_rate=4e-3",
         "evaluation.instances=10",
         "evaluation.seeds=[100,101,102,103,104,105,106,107,108,109]",
         "evaluation.temperature=1.0",

@@ -1,4 +1,7 @@
-"""The samples that a CPU can train, two iterations each, as a user starts them: the 135M model and `rltui train`."""
+"""The samples that a CPU can train, two iterations each, as a user starts them: the 135M model and `rltui train`.
+
+Beside the demo they are slow: tests/e2e/test_multi_turn.py plays the multi-turn one with the tiny model.
+"""
 
 import json
 import subprocess
@@ -23,7 +26,9 @@ SMALLER = {
 }
 
 
-@pytest.mark.parametrize("name", SMALLER)
+@pytest.mark.parametrize(
+    "name", [name if name == "demo" else pytest.param(name, marks=pytest.mark.slow) for name in SMALLER]
+)
 def test_two_iterations_of_it(name: str, tmp_path: Path) -> None:
     sample, run_dir = SAMPLES / f"{name}.toml", tmp_path / "run"
     sets = [f"--set={key}={value}" for key, value in {"training.iterations_per_epoch": 2, **SMALLER[name]}.items()]

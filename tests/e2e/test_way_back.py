@@ -28,6 +28,7 @@ def app():
         process.terminate()
 
 
+@pytest.mark.slow  # tests/test_way_back.py finds the address
 def test_a_gateway_on_every_interface_is_reached_at_the_one_that_leads_to_the_app(trainer, app):
     sets = [f"services.task_url={app}", "inference.gateway_host=0.0.0.0"]
     run = trainer.run(*sets, env={"ENVIRONMENT_API_KEY": KEY})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from trainer.inference.vllm.options import BACKEND, EXTENSION
 from trainer.inference.vllm.probe import ROUTES
 
 FAULTS = "RLTUI_TEST_FAULTS"  # a folder with files `SIGNAL-of-PATH`; each is used once
+MISSING = "RLTUI_TEST_MISSING"  # routes that it does not have
 
 
 def started(backend=BACKEND, extension=EXTENSION, device="cuda", chunked=True) -> dict:
@@ -37,7 +39,7 @@ class Server:
         self.broken: set[str] = set()
         self.calls: list[str] = []
         self.bodies: list[dict] = []
-        self.limit, self.spans, self.processed = 512, True, True
+        self.limit, self.spans, self.processed, self.silent = 512, True, True, False
         self.options = started()
         self.top = {65: -0.5, 7: -1.5}  # the likeliest tokens, for a call that asks
         self.models: dict | None = None  # other than the usual answer
@@ -88,6 +90,8 @@ class Server:
         yield "data: [DONE]\n\n"
 
     async def stream(self, sampling):
+        if self.silent:
+            await asyncio.Event().wait()
         tops = [{"token_id": t, "logprob": p} for t, p in self.top.items()] if sampling["logprobs"] else []
         tokens = [{"token_id": t, "logprob": self.logprob(sampling), "top_logprobs": tops} for t in (65, 66)]
         choice = {"index": 0, "token_ids": [65, 66], "logprobs": {"content": tokens}, "finish_reason": None}
@@ -108,5 +112,5 @@ def fails(path: str) -> None:
 
 if __name__ == "__main__":
     stand_in = Server()
-    stand_in.fails = fails
+    stand_in.fails, stand_in.missing = fails, set(os.environ.get(MISSING, "").split())
     uvicorn.run(stand_in.app, uds=sys.argv[sys.argv.index("--uds") + 1], log_config=None, lifespan="off")

@@ -39,8 +39,11 @@ def test_a_running_server_needs_no_vllm_here_and_is_vllm():
 
 
 def test_the_local_engine_gets_merged_weights_whatever_the_mode():
-    lora = config("policy.trainer_mode=lora", "training.weight_sync.mode=lora")
-    assert (sync_mode(lora, "local"), sync_mode(lora, "vllm")) == ("full", "lora")
+    lora = ["policy.trainer_mode=lora", "training.weight_sync.mode=lora"]
+    assert config(*lora).training.weight_sync.mode == "full"  # derived, since it is the local engine's
+    assert config(*lora, "inference.url=http://10.0.0.1:80").training.weight_sync.mode == "lora"
+    asked = config(*lora, "inference.engine=vllm")
+    assert (sync_mode(asked, "local"), sync_mode(asked, "vllm")) == ("full", "lora")
     assert sync_mode(config("policy.trainer_mode=lora"), "vllm") == "full"  # on a CPU
     assert sync_mode(config("training.weight_sync.enable=false"), "vllm") == "none"
 

@@ -22,7 +22,7 @@ class Fake(Engine):
     def __init__(self, number: int) -> None:
         self.number, self.weight_version = number, 0
         self.gate, self.calls, self.refuse, self.stopped = asyncio.Event(), 0, False, 0
-        self.fails_to_start = False
+        self.fails_to_start, self.told, self.pinned, self.pins = False, [], None, True
 
     async def start(self) -> None:
         self.ended, self.eos_token_ids = asyncio.get_running_loop().create_future(), frozenset([9])
@@ -56,6 +56,17 @@ class Fake(Engine):
         if self.refuse or self.ended.done():
             raise EngineError("cannot read the file")
         self.weight_version = version
+
+    async def pin(self) -> int:
+        self.pinned = self.weight_version
+        return self.pinned
+
+    async def unpin(self) -> None:
+        self.pinned = None
+
+    def take_notes(self) -> list[str]:
+        told, self.told = self.told, []
+        return told
 
     async def stop(self) -> None:
         self.stopped += 1
@@ -150,9 +161,9 @@ async def test_a_version_counts_once_all_have_confirmed_it(pool, fakes):
     await pool.load_weights(HERE, 1)
     assert pool.weight_version == 1 and {f.weight_version for f in fakes} == {1}
     fakes[2].refuse = True
-    with pytest.raises(EngineError, match=r"replica 2 of 3: cannot read"):
+    with pytest.raises(EngineError, match=r"replica 2 of 3 .*: cannot read"):
         await pool.load_weights(HERE, 2)
-    assert pool.weight_version == 1 and pool.serving_versions == {1, 2}
+    assert pool.weight_version == 1 and pool.serving_versions == {1}  # all or none
     fakes[2].die()  # gone: it serves nobody any more, so nobody waits for it
     await pool.load_weights(HERE, 2)
     assert pool.weight_version == 2
@@ -167,9 +178,32 @@ async def test_versions_that_a_replica_still_samples_from_are_kept(pool, fakes, 
     assert pool.serving_versions == {3, 4}
 
 
+async def test_a_version_is_pinned_on_every_replica(pool, fakes):
+    await pool.load_weights(HERE, 4)
+    assert pool.pins and await pool.pin() == 4 and {f.pinned for f in fakes} == {4}
+    fakes[0].die()
+    await pool.unpin()
+    assert [f.pinned for f in fakes[1:]] == [None, None]
+
+
+async def test_what_is_said_of_replicas_names_them(pool, fakes):
+    fakes[1].told = ["it is started again"]
+    fakes[2].fate = "vLLM was killed"
+    fakes[2].die()
+    await asyncio.sleep(0)
+    assert pool.take_notes() == [
+        "engine replica 1 of 3 (logs/inference-1.log): it is started again",
+        "engine replica 2 of 3 (logs/inference-2.log) is gone, 2 still serve: vLLM was killed",
+    ]
+    assert pool.take_notes() == [] and pool.fate == ""
+    fakes[0].die(), fakes[1].die()
+    assert pool.fate.startswith("all 3 engine replicas are gone (0: its process ended; ")
+    assert "2: vLLM was killed" in pool.fate
+
+
 async def test_one_that_fails_to_start_stops_all(fakes):
     fakes[1].fails_to_start = True
-    with pytest.raises(EngineError, match="no memory"):
+    with pytest.raises(EngineError, match=r"engine replica 1 of 3 \(logs/inference-1\.log\): no memory"):
         await EnginePool(fakes).start()
     assert [f.stopped for f in fakes] == [1, 1, 1]
 

@@ -221,6 +221,7 @@ async def test_an_episode_plays_through_the_gateway(engine, update):
         await gateway.stop()
 
 
+@pytest.mark.slow  # tests/inference/test_vllm_faults.py does it with a stand-in
 async def test_a_killed_core_is_started_again_at_the_current_weights(engine, update):
     _, updated = update
     leader = engine.pid

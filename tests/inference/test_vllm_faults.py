@@ -11,7 +11,7 @@ from tests.inference import stand_in
 from tests.inference.conftest import write_update
 from tests.inference.vllm_tools import complete, vllm_engine
 from trainer.inference.engine import EngineError
-from trainer.inference.vllm import hang, process
+from trainer.inference.vllm import hang, process, restarts
 from trainer.inference.vllm.hang import SILENT_S, Progress
 
 
@@ -22,6 +22,7 @@ def faults(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv(stand_in.FAULTS, str(folder))
     monkeypatch.setattr(process, "SERVER", stand_in.__name__)
     monkeypatch.setattr(process, "is_installed", lambda: True)
+    monkeypatch.setattr(restarts, "BACKOFF_S", (0.0, 0.05, 0.1))
     return folder
 
 

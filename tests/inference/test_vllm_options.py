@@ -61,8 +61,9 @@ def test_on_a_cpu_the_cache_has_room_for_every_sequence_and_cores_are_bound(tiny
 
 
 def test_adapters_get_the_smallest_rank_that_vllm_allows(tiny):
-    given = options(tiny, sync="lora", lora_r=12, max_loras=2)
+    given = options(tiny, sync="lora", lora_r=12, pins=True)
     assert (given["--max-lora-rank"], given["--max-loras"]) == ("16", "2") and given["--enable-lora"] is True
+    assert options(tiny, sync="lora", versioned=True, pins=True)["--max-loras"] == "3"
     assert "--weight-transfer-config" not in given
     assert [lora_rank(r) for r in (1, 2, 8, 9, 129, 257, 321, 512)] == [1, 8, 8, 16, 256, 320, 512, 512]
     with pytest.raises(OptionRefused, match=r"training\.lora\.r = 513"):

@@ -1,6 +1,7 @@
 """The engine in front of a server that is not ours (inference.url): a small stand-in that answers as vLLM does."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -13,25 +14,32 @@ from tests.inference.vllm_tools import complete
 from trainer.inference.chat import TemplateError
 from trainer.inference.engine import EngineError
 from trainer.inference.gateway import _Server
-from trainer.inference.vllm import probe
+from trainer.inference.vllm import hang, probe
 from trainer.inference.vllm.engine import VllmEngine
 from trainer.inference.vllm.http import VllmClient
 from trainer.inference.vllm.options import VllmSettings
 from trainer.inference.vllm.probe import ROUTES
 
 
-@pytest_asyncio.fixture
-async def server():
+@asynccontextmanager
+async def serving():
+    """A stand-in at an address of its own."""
     stand_in = Server()
     config = uvicorn.Config(stand_in.app, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
     runner = _Server(config)
-    serving = asyncio.create_task(runner.serve())
+    running = asyncio.create_task(runner.serve())
     while not runner.started:  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.005)
     stand_in.url = f"http://127.0.0.1:{runner.servers[0].sockets[0].getsockname()[1]}"
     yield stand_in
     runner.should_exit = True
-    await serving
+    await running
+
+
+@pytest_asyncio.fixture
+async def server():
+    async with serving() as stand_in:
+        yield stand_in
 
 
 def engine_at(server, tiny, **settings) -> VllmEngine:
@@ -73,6 +81,22 @@ async def test_an_update_pauses_keeps_and_resumes_and_says_its_version(server, t
     assert salts[-3].endswith("-v4") and salts[-1].endswith("-v0")
     assert salts[-1] != salts[0].replace("v4", "v0")  # an earlier run's cache is not this one's
     await other.stop()
+    await engine.stop()
+
+
+async def test_a_server_that_hangs_is_given_up_with_the_cause(server, tiny, monkeypatch):
+    for name, seconds in (("SILENT_S", 0.2), ("PROBE_S", 0.2), ("LOOK_S", 0.05)):
+        monkeypatch.setattr(hang, name, seconds)
+    engine = engine_at(server, tiny)
+    await engine.start()
+    server.silent = True
+    call = asyncio.create_task(complete(engine, [1]))
+    await asyncio.wait_for(asyncio.shield(engine.ended), 20)
+    assert engine.fate.startswith(
+        f"the vLLM server at {server.url} cannot be used any more: vLLM hung: 1 running calls"
+    )
+    assert engine.state == "gone"
+    call.cancel()
     await engine.stop()
 
 

@@ -174,6 +174,17 @@ async def test_tools_are_read_here_where_it_was_started_without_a_parser(full, e
     assert [call["function"]["name"] for call in reply.tool_calls] == ["look"]
 
 
+async def test_it_is_asked_whether_it_sees_our_files_and_lives_on_if_not(full, engine_at, hf, tmp_path, monkeypatch):
+    engine = await engine_at(full, "full")
+    await engine.check_shared(tmp_path / "weights")
+    monkeypatch.setattr(Path, "write_text", lambda self, text: 0)  # as of a folder on another file system
+    with pytest.raises(EngineError, match=r"does not see .*weights under that path"):
+        await engine.check_shared(tmp_path / "weights")
+    monkeypatch.undo()
+    assert gap(await complete(engine, random_prompt(0, 5)), hf).max() < 1e-3
+    assert list((tmp_path / "weights").iterdir()) == []
+
+
 @pytest.mark.parametrize("endpoint", [calls.TOKENS, calls.TEXT], ids=["ids", "text"])
 async def test_merged_weights_reach_running_calls_through_either_endpoint(full, engine_at, hf, tmp_path, endpoint):
     updated, same = tmp_path / "new", tmp_path / "old"
@@ -226,7 +237,7 @@ def check_crossing(old: torch.nn.Module, seed: int, chunks: list[Chunk]) -> bool
 
 async def test_adapters_have_a_name_for_each_version_and_those_of_an_earlier_run_go(tiny, hf, tmp_path, engine_at):
     env = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
-    options = shlex.split("--logprobs-mode processed_logprobs --enable-lora --max-loras 2 --max-lora-rank 8")
+    options = shlex.split("--logprobs-mode processed_logprobs --enable-lora --max-loras 3 --max-lora-rank 8")
     adapted = [write_adapter(hf, tmp_path / f"a{seed}", seed) for seed in range(4)]
     with running(tiny.path, tmp_path / "log", env, options) as url:
         for run in (0, 2):  # the later one has versions 0 and 1 as well, of other weights

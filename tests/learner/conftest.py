@@ -42,7 +42,7 @@ def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def settings(model_path: Path) -> Callable[..., LearnerSettings]:
     def make(**changes: Any) -> LearnerSettings:
         values: dict[str, Any] = {

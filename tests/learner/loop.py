@@ -22,6 +22,8 @@ class Sampled:
     weight: float
     proximal: NDArray[np.float64] | None = None  # None: the anchor is the behaviour
     reference: Tensor | None = None
+    value: Tensor | None = None  # float64, carries gradient
+    returns: Tensor | None = None
 
     @property
     def c(self) -> float:
@@ -29,7 +31,14 @@ class Sampled:
 
 
 def loop_loss(
-    variety: str, sequences: Sequence[Sampled], *, low: float, high: float, kl_coef: float, episode_tokens: int
+    variety: str,
+    sequences: Sequence[Sampled],
+    *,
+    low: float,
+    high: float,
+    kl_coef: float,
+    episode_tokens: int,
+    value_coef: float = 0.0,
 ) -> tuple[Tensor, float]:
     """(loss, KL to the reference: mean over episodes of the mean over tokens)."""
     n = sum(x.weight for x in sequences)
@@ -51,6 +60,9 @@ def loop_loss(
             objective = objective + (ratio * a if ratio.item() * a <= clipped * a else clipped * a)
         length = episode_tokens if variety == "dr_grpo" else len(x.logp)
         loss = loss - x.weight * x.c * objective / length / n
+        if variety == "ppo":
+            for value, target in zip(x.value, x.returns, strict=True):
+                loss = loss + value_coef * x.weight * (value - target) ** 2 / length / n
         if x.reference is not None:
             k3 = torch.exp(x.reference - x.logp) - 1 - (x.reference - x.logp)
             loss = loss + kl_coef * x.weight * k3.sum() / length / n

@@ -84,6 +84,7 @@ def assert_equals_loop(learner: Learner, frames: list[Sequence]) -> None:
     scale = max(g.abs().max().item() for g in wanted.values())
     assert scale > 1e-3
 
+    whole: dict[str, Tensor] = {}
     for budget in (4096, 1):  # in one micro-batch, and in one each
         s.micro_batch_tokens = budget
         outcome = learner._forward_backward([decode(f) for f in frames])
@@ -92,9 +93,16 @@ def assert_equals_loop(learner: Learner, frames: list[Sequence]) -> None:
             assert learner._metrics(outcome, None)["gspo/kl"] == pytest.approx(kl, rel=1e-4)
         actual = {n: p.grad for n, p in policy.trainable.items() if p.grad is not None}
         assert wanted.keys() == actual.keys()
-        # 1e-6 is what float32 rounds away in a forward pass; the losses themselves are exact (test_loss.py)
-        assert max((actual[n] - g).abs().max().item() for n, g in wanted.items()) < 5e-6 * scale
+        # Not 1e-6: the stock model's own gradient in float32 is up to 2e-6 from that in float64, whatever the loss, for
+        # its activations are rounded in the forward pass. The losses themselves are exact (test_loss.py).
+        assert farthest(actual, wanted) < 5e-6 * scale
+        whole = whole or actual
+        assert farthest(actual, whole) < 1e-6 * scale
         learner.optimizer.discard()
+
+
+def farthest(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> float:
+    return max((found[name] - gradient).abs().max().item() for name, gradient in wanted.items())
 
 
 @pytest.mark.parametrize("kl_coef", [0.0, KL])

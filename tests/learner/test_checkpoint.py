@@ -85,6 +85,21 @@ def test_state_and_no_pickles(settings, tmp_path) -> None:
     }
 
 
+@pytest.mark.parametrize("variety", ["gspo", "grpo"])
+def test_the_measured_noise_goes_on(settings, tmp_path, variety: str) -> None:
+    learner = Learner(settings(variety=variety))
+    learner.step(1, make_groups())
+    checkpoint.write(learner, tmp_path, {"step": 1}, optimizer=True)
+    again = Learner(settings(variety=variety))
+    checkpoint.read(again, tmp_path)
+    measured = (learner.sd_seq, learner.sd_clip, learner.logp_noise)
+    assert (again.sd_seq, again.sd_clip, again.logp_noise) == measured and None not in measured
+    assert (learner.sd_seq == learner.sd_clip) == (variety == "gspo")  # a token-level clip sees noise of its own
+    old = make_groups(lag=1)  # neither can be measured on these
+    floors = [one.step(2, old).metrics["gspo/clip_noise_floor"] for one in (learner, again)]
+    assert floors[0] == floors[1] > 0
+
+
 def test_what_cannot_be_resumed_is_said(settings, tmp_path) -> None:
     learner = Learner(settings())
     learner.step(1, make_groups())

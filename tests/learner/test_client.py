@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.learner.conftest import make_groups
 from trainer.learner.client import LearnerError, LearnerProcess
-from trainer.learner.protocol import take_anchor
+from trainer.learner.protocol import RANK_LOST, take_anchor
 
 
 async def test_an_iteration_with_a_proximal_anchor_and_a_penalty(settings) -> None:
@@ -33,5 +35,41 @@ async def test_an_iteration_with_a_proximal_anchor_and_a_penalty(settings) -> No
             await learner.set({"kl_coef": 0.2})
         with pytest.raises(LearnerError, match="no log-probabilities of a proximal anchor"):
             await learner.step(3, frames)
+    finally:
+        await learner.stop()
+
+
+# Two ranks by script. To the third frame rank 0 says that it lost the other, which then tells why.
+RANKS = f"""
+import sys
+from trainer.frames import SCHEMA, BlockingChannel
+
+def error(code, message):
+    return {{"type": "error", "code": code, "message": message, "hint": "", "fatal": True}}
+
+channels = [BlockingChannel.connect(sys.argv[1]) for _ in range(2)]
+info = {{"parameters": 1, "trainable": 1, "device": "cpu", "dtype": "float32"}}
+for number in (1, 2, 3):
+    frames = [channel.receive() for channel in channels]
+    for rank in (1, 0) if number < 3 else (0, 1):
+        answer = {{"type": "hello", "schema": SCHEMA, "info": info}}
+        if number == 2:
+            answer = {{"type": "result", "result": {{"bytes": 7 - rank, "seconds": 0.0, "rounding_gap": 0.0}}}}
+        if number == 3:
+            answer = error("learner_failed", "out of memory") if rank else error("{RANK_LOST}", "lost the other one")
+        channels[rank].send({{**answer, "id": frames[rank]["id"], "rank": rank, "pid": 100 + rank}})
+channels[0].receive()
+"""
+
+
+async def test_of_several_ranks_the_first_answers_and_any_can_fail(settings, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(LearnerProcess, "_command", lambda self, path: [sys.executable, "-c", RANKS, path])
+    learner = LearnerProcess(settings(), threads=1, sink=lambda _: None, ranks=2)
+    try:
+        await learner.start(60)
+        assert learner.pids == {0: 100, 1: 101}
+        assert (await learner.sync(tmp_path, 1)).bytes == 7
+        with pytest.raises(LearnerError, match="out of memory"):
+            await learner.set({"learning_rate": 0.1})
     finally:
         await learner.stop()

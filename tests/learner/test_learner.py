@@ -182,9 +182,9 @@ def test_settings(settings) -> None:
         learner.set({"learning_rate": 0.9, "kl_coef": 0.1})
     assert learner.settings.learning_rate == 0.5  # all or nothing
     for wrong, message in (
-        ({"variety": "ppo"}, "algorithm.variety"),
+        ({"variety": "reinforce"}, "algorithm.variety"),
         ({"anchor": "exact"}, "training.anchor"),
-        ({"reference": "dedicated"}, "compute.topology.reference_placement"),
+        ({"reference": "remote"}, "compute.topology.reference_placement"),
         ({"kl_coef": 0.1}, "reference_placement is none"),
     ):
         with pytest.raises(ValueError, match=message):

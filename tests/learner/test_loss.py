@@ -32,6 +32,9 @@ def make(rows: int = 6, width: int = 9, seed: int = 0, spread: float = 0.4) -> L
         clip_eps_low=EPS_LOW,
         clip_eps_high=EPS_HIGH,
         episode_tokens=EPISODE_TOKENS,
+        value=torch.randn(rows, width, generator=g, dtype=torch.float64).requires_grad_(),
+        returns=torch.randn(rows, width, generator=g, dtype=torch.float64),
+        value_coef=0.7,
     )
 
 
@@ -124,14 +127,19 @@ def test_equals_a_plain_loop(variety: str, anchor: str, kl_coef: float) -> None:
             weight=weight[i].item(),
             proximal=x.anchor[i][m].numpy() if anchor == "proximal" else None,
             reference=None if x.reference is None else x.reference[i][m],
+            value=x.value[i][m],
+            returns=x.returns[i][m],
         )
         for i, m in enumerate(x.mask)
     ]
     wanted, kl = loop_loss(
-        variety, sequences, low=EPS_LOW, high=EPS_HIGH, kl_coef=kl_coef, episode_tokens=EPISODE_TOKENS
+        variety, sequences, low=EPS_LOW, high=EPS_HIGH, kl_coef=kl_coef, episode_tokens=EPISODE_TOKENS, value_coef=0.7
     )
     out = LOSSES[variety](x)
     assert out.loss.item() == pytest.approx(wanted.item(), rel=1e-12)
+    if variety == "ppo":
+        of_critic = (torch.autograd.grad(loss, x.value, retain_graph=True)[0] for loss in (out.loss, wanted))
+        torch.testing.assert_close(*of_critic, rtol=1e-12, atol=1e-15)
     torch.testing.assert_close(gradient(out.loss, x), gradient(wanted, x), rtol=1e-12, atol=1e-15)
     if kl_coef:
         assert ((weight * out.kl).sum() / weight.sum()).item() == pytest.approx(kl)
@@ -208,6 +216,8 @@ def test_junk_under_the_mask_is_never_seen(loss, junk: float) -> None:
         logp=torch.where(x.mask, x.logp.detach(), junk).requires_grad_(),
         anchor=torch.where(x.mask, x.anchor, junk),
         advantage=torch.where(x.mask, x.advantage, junk),
+        value=torch.where(x.mask, x.value.detach(), junk),
+        returns=torch.where(x.mask, x.returns, junk),
     )
     out = loss(dirty)
     torch.testing.assert_close(out.loss, clean.loss)
@@ -237,6 +247,8 @@ def test_parts_add_up_to_the_whole(loss) -> None:
                 advantage=x.advantage[rows],
                 weight=x.weight[rows],
                 correction=x.correction[rows],
+                value=x.value[rows],
+                returns=x.returns[rows],
             )
         ).loss
         for rows in (slice(0, 1), slice(1, 4), slice(4, 6))

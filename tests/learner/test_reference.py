@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.config.texts import SMALL
 from tests.learner.conftest import make_groups
 from tests.learner.test_against_loop import moved, near_policy, stock_logp
-from trainer.config import ConfigError, load
+from trainer.config import ConfigError, load, load_text
+from trainer.config.machine import Machine
+from trainer.devices import learner_devices, reference_devices, replica_devices
+from trainer.learner import checkpoint
 from trainer.learner.batches import decode, pack
+from trainer.learner.client import LearnerError
 from trainer.learner.learner import Learner
+from trainer.learner.reference_client import ReferencePool, ReferenceProcess
 from trainer.models import load_model
 from trainer.settings import learner_settings
 
@@ -73,3 +79,65 @@ def test_what_the_config_says_of_it_reaches_the_learner(request, monkeypatch) ->
     assert (settings.kl_coef, settings.reference, settings.episode_tokens) == (0.1, "shared", 60)
     with pytest.raises(ConfigError, match="needs a reference model"):
         load("sample_configs/demo.toml", sets=["training.kl_coef=0.1"], environ={}, device="cpu")
+
+
+@pytest.mark.parametrize("mode", ["lora", "full"])
+async def test_a_process_of_its_own_gives_the_penalty_of_a_shared_one(settings, mode: str) -> None:
+    shared, dedicated = (
+        moved(settings, trainer_mode=mode, kl_coef=0.3, reference=placement) for placement in ("shared", "dedicated")
+    )
+    frames = near_policy(shared, per_turn=False, proximal=False)
+    with pytest.raises(ValueError, match="without the log-probabilities"):
+        dedicated.step(1, frames)
+    wanted = shared.step(1, frames)
+    process = ReferenceProcess(dedicated.settings, threads=1, sink=lambda _: None)
+    try:
+        info = await process.start(120)
+        assert info.trainable == 0 and info.parameters > 0
+        await ReferencePool([process]).fill(frames)
+        with pytest.raises(LearnerError, match="'batch'"):
+            await process.step(1, frames)
+    finally:
+        await process.stop()
+    found = dedicated.step(1, frames)
+    assert found.metrics["gspo/kl"] == wanted.metrics["gspo/kl"] > 0
+    assert found.metrics["optim/grad_norm"] == wanted.metrics["optim/grad_norm"]
+
+
+def test_a_dedicated_reference_has_the_gpus_between_those_of_learner_and_engine() -> None:
+    sets = ["compute.topology.reference_placement=dedicated", "training.kl_coef=0.1"]
+    machine = Machine(4, "NVIDIA H100")
+    config = load_text(SMALL, "my.toml", environ={}, device="cuda", sets=sets, machine=machine).config
+    assert learner_devices(config, {}) + reference_devices(config, {}) == ("0", "1")
+    assert reference_devices(config, {}) == ("1",) and replica_devices(config, {}) == [("2",), ("3",)]
+
+
+def test_a_run_that_goes_on_with_an_adapter_is_compared_with_it(settings, tmp_path) -> None:
+    """Not with the model that the adapter is for: the penalty is 0 at the start, and holds on to what was learned."""
+    earlier = moved(settings)
+    checkpoint.write_adapter(earlier.policy, tmp_path)
+    learner = Learner(settings(start_adapter=str(tmp_path), kl_coef=0.3, reference="shared"))
+    (batch,) = pack([decode(f) for f in make_groups()], 4096)
+    own = learner.policy.token_logprobs(batch).logp
+    assert own.equal(earlier.policy.token_logprobs(batch).logp)
+    assert learner.reference.token_logprobs(batch).equal(own.detach())
+    for step in (1, 2):
+        learner.step(step, make_groups())
+    assert learner.reference.token_logprobs(batch).equal(own.detach())
+    assert not learner.policy.token_logprobs(batch).logp.equal(own)
+    with pytest.raises(ValueError, match=r"training\.lora\.r and training\.lora\.target_modules"):
+        Learner(settings(start_adapter=str(tmp_path), lora_target_modules=["q_proj"]))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+async def test_each_process_of_a_pool_has_a_part(count: int) -> None:
+    class Part:
+        async def fill(self, sequences) -> None:
+            for i, sequence in enumerate(sequences):
+                sequence.logp_reference = f"{id(self)} {i}".encode()
+
+    frames = make_groups(groups=1, size=3)
+    processes = [Part() for _ in range(count)]
+    await ReferencePool(processes).fill(frames)
+    assert all(f.logp_reference for f in frames)
+    assert len({f.logp_reference.split()[0] for f in frames}) == min(count, 3)

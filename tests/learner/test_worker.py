@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from tests.learner.conftest import make_groups
 from trainer.frames import SCHEMA, BlockingChannel
-from trainer.learner import protocol, worker
+from trainer.learner import answers, protocol
 
 
 @pytest.fixture
@@ -111,5 +111,5 @@ def test_no_coordinator_is_one_sentence(tmp_path: Path) -> None:
     ],
 )
 def test_errors_say_what_to_do(error: Exception, message: str, hint: str) -> None:
-    frame = worker._describe(error)
+    frame = answers.describe(error)
     assert message in frame["message"] and hint in frame["hint"] and frame["fatal"]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.rewards.advantages import group_advantages
+from trainer.rewards.advantages import critic_advantages, group_advantages, mean_and_std
 
 
 def test_closed_form() -> None:
@@ -39,3 +39,23 @@ def test_no_scale_or_offset_matters(rewards: list[float], scale: float, offset: 
     if first.std > 1e-2 and second.std > 1e-2:
         assert second.advantages == pytest.approx(first.advantages, abs=1e-2)
         assert first.advantages.sum() == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e300, 1.7e308])
+def test_rewards_whose_sum_overflows_have_the_advantages_of_smaller_ones(scale: float) -> None:
+    group, small = group_advantages([scale, -scale, scale, 0.0]), group_advantages([1.0, -1.0, 1.0, 0.0])
+    assert not group.dead and group.advantages == pytest.approx(small.advantages, rel=1e-5)
+    assert group.mean == pytest.approx(scale / 4) and np.isfinite(group.std)
+    assert np.isfinite(group_advantages([scale, -scale], std=False).advantages).all()
+    assert group_advantages([scale, scale]).dead
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=16))
+def test_mean_and_std_are_numpys_bit_for_bit(values: list[float]) -> None:
+    r = np.array(values)
+    assert mean_and_std(r) == (r.mean(), r.std())
+
+
+def test_beside_a_critic_no_group_is_dead_and_none_has_advantages() -> None:
+    group = critic_advantages([1.0, 1.0])
+    assert (group.mean, group.std, group.dead) == (1.0, 0.0, False) and np.isnan(group.advantages).all()

@@ -3,8 +3,10 @@
 import pytest
 
 from trainer.lag import Lags
+from trainer.learner.batches import decode
 from trainer.learner.protocol import AnchoredSequence, AnchorResult
-from trainer.rewards.advantages import group_advantages
+from trainer.rewards.advantages import critic_advantages, group_advantages
+from trainer.rewards.outcome import EpisodeReward
 from trainer.rollout.batch import chunks, shuffled, update_of
 from trainer.rollout.episode import Assignment, Episode
 from trainer.rollout.groups import Group
@@ -53,6 +55,17 @@ def test_members_of_a_dead_group_are_neither_learned_from_nor_masked():
     assert [s.n for s in update.sequences] == [2, 3] and update.masked == []
     assert [s.advantage for s in update.sequences] == pytest.approx([-1.0, 1.0], abs=1e-5)
     assert update.trainable_frac == 0.5 and {s.lag for s in update.sequences} == {3}
+
+
+def test_beside_a_critic_equal_rewards_are_learned_from():
+    members = [member(0, 0, 0, branches=2), member(1, 0, 1)]
+    for one in members:
+        one.reward = EpisodeReward(0.5, "test", [], 0.5, {})
+    advantages = {0: critic_advantages([0.5, 0.5])}
+    update = update_of(members, advantages, Lags({0: 0, 1: 0}, 4), made=0, max_seq_len=10, mask_truncated=False)
+    assert [(s.n, s.branch, s.reward) for s in update.sequences] == [(0, 0, 0.5), (0, 1, 0.5), (1, 0, 0.5)]
+    rewards = decode(update.sequences[0]).reward
+    assert rewards.tolist() == [0.0, 0.0, 0.0, 0.5]  # at the last sampled token
 
 
 def test_what_is_too_long_or_cut_is_masked_alone():

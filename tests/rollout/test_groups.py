@@ -6,12 +6,14 @@ from collections import defaultdict
 import pytest
 
 from trainer.lag import Contained
+from trainer.outage import Outage
 from trainer.rewards.advantages import group_advantages
 from trainer.rewards.outcome import episode_reward
-from trainer.rollout.dispatcher import Dispatcher, Sizes
+from trainer.rollout.dispatcher import Dispatcher
 from trainer.rollout.episode import Episode, Exclusion
 from trainer.rollout.groups import TooManyExcluded
 from trainer.rollout.seeds import SeedCursor
+from trainer.rollout.sizes import Sizes
 from trainer.rollout.types import Branch, Span
 
 
@@ -20,6 +22,9 @@ class App:
 
     def __init__(self, fails=lambda assignment, count: False, dead=lambda assignment: False):
         self.fails, self.dead, self.plays, self.counts = fails, dead, [], defaultdict(int)
+
+    async def is_up(self):
+        return True
 
     async def play(self, assignment, stale):
         key = (assignment.seed, assignment.member)
@@ -55,6 +60,7 @@ def dispatcher(app, *, limit=1.0, refills=0, cursor=None, iterations=1):
         group_advantages,
         Contained(),
         kept,
+        Outage(app.is_up, lambda: 600.0),
         max_concurrent=5,
         max_lag=0,
     )

@@ -7,7 +7,16 @@ import pytest
 from trainer.inference.ledger import Ledger
 from trainer.inference.sampling import call_sampling
 from trainer.rollout.episode import Assignment
-from trainer.rollout.player import FirstTries, ModelUnfit, Player, PlayRules, TaskAppFailing, seed_parts
+from trainer.rollout.player import (
+    OUTAGES,
+    FirstTries,
+    ModelUnfit,
+    Player,
+    PlayRules,
+    TaskAppDown,
+    TaskAppFailing,
+    seed_parts,
+)
 from trainer.rollout.types import Call, Span
 from trainer.taskapp.errors import RolloutFailure
 from trainer.taskapp.parse import parse_rollout
@@ -33,6 +42,10 @@ class FakeApp:
         self.bodies: list[dict] = []
         self.seeds: list[int] = []
         self.request: dict = {}
+        self.down = False
+
+    async def is_up(self) -> bool:
+        return not self.down
 
     async def rollout(self, body: dict):
         self.bodies.append(body)
@@ -156,3 +169,38 @@ def test_sampling_seeds_differ_between_everything_that_may_share_a_prompt():
     plays += [Assignment("eval", i, None, m, seed) for i in (1, 2) for m in (0, 1) for seed in (0, 1, 160)]
     parts = {seed_parts(7, play, number) for play in plays for number in (0, 1)}
     assert len(parts) == 2 * len(plays)
+
+
+async def test_an_app_that_is_not_there_costs_no_try_and_leaves_no_record(made):
+    app, player, recorded = made(failures=99, max_retries=0)
+    app.down = True
+    with pytest.raises(TaskAppDown, match="task app answered 500"):
+        await player.play(TRAIN, never())
+    assert recorded == []
+    app.down, app.failures = False, 0
+    episode = await player.play(TRAIN, never())
+    assert episode.exclusion is None and episode.number == 0 and recorded == [episode]
+
+
+async def test_a_play_that_brings_the_app_down_each_time_is_excluded_in_the_end(made):
+    app, player, recorded = made(failures=99, max_retries=0)
+    app.down = True
+    for _ in range(OUTAGES):
+        with pytest.raises(TaskAppDown):
+            await player.play(TRAIN, never())
+    assert (await player.play(TRAIN, never())).exclusion.code == "http_error" and len(recorded) == 1
+
+
+async def test_whatever_an_app_makes_of_a_failed_call_the_engine_was_the_cause(made):
+    app, player, _ = made(max_retries=0)
+
+    async def fails(body):
+        app.ledger.find(body["run_id"]).fail("engine_error", 503, 0, "vLLM was killed (signal 9)")
+        raise RolloutFailure("http_error", {"status": 500, "tries": 1}, "boom")
+
+    app.rollout = fails
+    episode = await player.play(TRAIN, never())
+    assert (episode.exclusion.code, episode.exclusion.detail) == (
+        "engine_error",
+        {"cause": "vLLM was killed (signal 9)"},
+    )

@@ -15,6 +15,7 @@ from tests.sim.world import Shape, World, config
 from trainer.errors import RunError
 from trainer.failures import EMPTY_LIMIT
 from trainer.rollout.admission import admitted
+from trainer.rollout.player import TaskAppDown
 
 EVALUATED = {"evaluation__instances": 4, "evaluation__seeds": [900, 901], "evaluation__every_n_iters": 2}
 
@@ -68,11 +69,12 @@ def played(loaded, shape: Shape, make: type[World] = Checked, limit_s: float = 1
     faults=st.booleans(),
     refills=st.integers(0, 2),
     evaluates=st.booleans(),
+    pins=st.booleans(),
     seed=st.integers(0, 1000),
 )
 def test_no_deadlock_whole_batches_bounded_lag_and_run_ahead(
     groups, size, update, interval, extra_lag, concurrent, replicas, turns, sigma, train_rate, sync_s, faults, refills,
-    evaluates, seed,
+    evaluates, pins, seed,
 ):  # fmt: skip
     max_lag = 0 if extra_lag < 0 else interval + extra_lag
     loaded = config(
@@ -94,6 +96,7 @@ def test_no_deadlock_whole_batches_bounded_lag_and_run_ahead(
         train_tokens_per_s=train_rate,
         sync_s=sync_s,
         seed=seed,
+        pins=pins,
         # of every seventh group one member fails for good, of every fifth another one fails once
         fails=lambda a: (
             faults
@@ -192,6 +195,20 @@ def test_syncs_wait_for_an_evaluation_and_training_goes_on_as_far_as_it_may():
     assert {e.versions[0] for e in world.recorder.evaluated} > {0}
 
 
+def test_a_pinned_evaluation_keeps_its_version_while_syncs_go_on():
+    loaded = config(**{**ASYNC, **EVALUATED, "evaluation__instances": 200, "evaluation__max_concurrent_rollouts": 4})
+    world = played(loaded, Shape(replicas=2, sync_s=0.1, pins=True))
+    records = world.recorder
+    assert max(world.newer) > 0 and world.newer[-1] == 0  # after the last iteration nothing is left to send
+    summaries = [data for kind, data in records.events if kind == "rl.eval.summary"]
+    assert [data["mixed"] for data in summaries] == [False] * len(summaries)
+    for (iteration, updates, version), told in zip(records.evaluations, summaries, strict=True):
+        played_with = {e.versions for e in records.evaluated if e.assignment.iteration == iteration}
+        assert played_with == {(version, version)} and told["weight_version"] == version
+        assert updates == version * loaded.config.training.weight_sync_interval or iteration == 12
+    assert world.pinned is None
+
+
 def test_without_weight_sync_nothing_is_too_old():
     loaded = config(**ASYNC, training__weight_sync__enable=False)
     world = played(loaded, Shape(replicas=2), World)
@@ -279,3 +296,60 @@ def test_a_stop_ends_at_the_last_closed_iteration_and_what_was_begun_is_played_a
 def test_the_loop_itself_knows_a_deadlock():
     with pytest.raises(Deadlock):
         run(asyncio.Event().wait())
+
+
+class Outages(World):
+    """The task app is not there from second 100 on, until `back`."""
+
+    back = 400.0
+
+    async def is_up(self):
+        return not 100 <= asyncio.get_running_loop().time() < self.back
+
+    async def play(self, assignment, stale):
+        episode = await super().play(assignment, stale)
+        if not await self.is_up():
+            raise TaskAppDown("task app answered nothing (connection refused) 1 times")
+        return episode
+
+
+def test_an_outage_of_the_task_app_is_sat_out_and_costs_no_episode():
+    loaded = config(**{**ASYNC, **EVALUATED}, rollout__max_excluded_fraction=0.0, rollout__timeout_s=200)
+    world = played(loaded, Shape(replicas=2), Outages)
+    records = world.recorder
+    assert records.excluded == records.lost == [] and len(records.batches) == 12
+    began, ended = [(type_, data["reason"]) for type_, data in records.events if "pipeline" in type_]
+    assert began[0] == "rl.pipeline.backpressure" and began[1].startswith("rollouts waited")
+    assert "for task_app: the task app is down: task app answered nothing (connection refused)" in began[1]
+    assert ended[0] == "rl.pipeline.resume" and records.phase_now != "waiting"
+    assert "task_app" in {waiting["for"] for waiting in records.waited}
+    begun = [at for at in world.begun if 110 < at < Outages.back]
+    assert begun == [], "something was started although the app was not there"
+
+
+def test_an_outage_without_end_ends_the_run_after_a_bounded_time_with_a_checkpoint():
+    class Gone(Outages):
+        back = 1e9
+
+    async def main() -> World:
+        world = Gone(config(**ASYNC, rollout__timeout_s=30), Shape(replicas=2))
+        with pytest.raises(RunError, match="the task app did not come back within 300 s") as error:
+            await world.pipeline.run()
+        assert error.value.code == "task_app_down" and "connection refused" in error.value.message
+        assert 400 <= asyncio.get_running_loop().time() < 430
+        return world
+
+    world = run(main())
+    assert world.saved[-1]["iteration"] == len(world.recorder.batches) > 0 and world.in_flight == 0
+
+
+def test_what_hangs_is_named_down_to_whose_reply_is_missing():
+    class Hangs(World):
+        async def _turns(self, assignment):
+            if assignment.group == 5:
+                await asyncio.sleep(1e9)
+            return await super()._turns(assignment)
+
+    world = played(config(**ASYNC, rollout__timeout_s=600), Shape(replicas=2, sigma=0.3), Hangs, limit_s=1e6)
+    told = next(data["reason"] for type_, data in world.recorder.events if type_ == "rl.pipeline.backpressure")
+    assert "learner waited" in told and "; rollouts waited" in told and "for task_app: 4 task app replies" in told

@@ -72,6 +72,7 @@ class Shape:
     step_s: float = 0.5  # of the environment between two turns, mean
     train_tokens_per_s: float = 1000.0
     sync_s: float = 0.5
+    pins: bool = False  # the engine keeps a version for an evaluation
     colocated: bool = False  # one device: the engine rests during updates
     restarts: bool = False  # a sync begins running episodes anew, as systems without in-flight updates must
     seed: int = 0
@@ -89,11 +90,23 @@ class World:
         self.recorder = Records(loaded)
         self.tokens: dict[int, int] = {}  # of each episode
         self.started: list[Assignment] = []
+        self.begun: list[float] = []  # when each of them was
         self.in_flight = self.most_in_flight = 0
         self._synced: asyncio.Future[Any] | None = None
+        self.pinned: int | None = None
+        self.newer: list[int] = []  # versions that came while one was pinned
         self.trained_tokens: list[tuple[float, int]] = []  # (when, tokens) of each update
         learner = SimpleNamespace(step=self._step)
-        services = SimpleNamespace(learner=learner, present=dict, new_notes=list, task_app=None)
+        services = SimpleNamespace(
+            learner=learner,
+            reference=None,
+            present=dict,
+            new_notes=list,
+            task_app=None,
+            engine=SimpleNamespace(pins=shape.pins, pin=self._pin, unpin=self._unpin),
+            client=SimpleNamespace(is_up=self.is_up),
+            gateway=SimpleNamespace(ledger=SimpleNamespace(generating=0)),
+        )
         player = SimpleNamespace(play=self.play)
         self.room = Room(loaded)
         self.stopping = asyncio.Event()
@@ -111,9 +124,14 @@ class World:
             self.room,  # type: ignore[arg-type]
         )
 
+    async def is_up(self) -> bool:
+        """Whether the task app is there."""
+        return True
+
     async def play(self, assignment: Assignment, stale: asyncio.Future[dict[str, Any]]) -> Episode:
         """One episode; a stale one ends as that."""
         self.started.append(assignment)
+        self.begun.append(asyncio.get_running_loop().time())
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         play = asyncio.ensure_future(self._turns(assignment))
@@ -146,7 +164,11 @@ class World:
             tokens = max(1, int(capped_lognormal(rng, shape.tokens, shape.sigma)))
             first = self.engine.version
             await self.engine.generate(tokens)
-            spans += [first, self.engine.version]
+            if assignment.version is not None:
+                assert assignment.version == self.pinned, "the pinned version is gone"
+                spans += [assignment.version] * 2
+            else:
+                spans += [first, self.engine.version]
             total += tokens
             if turn < shape.turns - 1 and shape.step_s:
                 await asyncio.sleep(capped_lognormal(rng, shape.step_s, shape.sigma))
@@ -171,6 +193,16 @@ class World:
             self.engine.go_on()
         self.trained_tokens.append((asyncio.get_running_loop().time(), tokens))
         return StepResult(step, {}, [SequenceResult(s.n, s.branch, 1.0, "none", 0.0, 0.0, b"") for s in sequences])
+
+    async def _pin(self) -> int:
+        assert self.pinned is None
+        self.pinned = self.engine.version
+        return self.pinned
+
+    async def _unpin(self) -> None:
+        assert self.pinned is not None
+        self.newer.append(self.engine.version - self.pinned)
+        self.pinned = None
 
     async def _save(self, **values: Any) -> None:
         self.saved.append(values)
@@ -255,6 +287,7 @@ class Records:
 
     log_interval = 1
     median_step_s = 0.0
+    budget_s = None
 
     def __init__(self, loaded: Loaded) -> None:
         self.step = self.iteration = self.weight_version = self.weight_updates = 0
@@ -269,6 +302,7 @@ class Records:
         self.steps: list[dict[str, float]] = []
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.waited: list[dict[str, Any]] = []  # as status.json tells it
+        self.evaluations: list[tuple[int, int, int]] = []  # (iteration, updates in its weights, their version)
         self.phase_now = "training"
         self._pending: list[Group] = []
 
@@ -317,4 +351,6 @@ class Records:
 
     def status(self, **_: Any) -> None: ...
     def warn(self, code: str, text: str) -> None: ...
-    def metrics(self, values: Any, **_: Any) -> None: ...
+
+    def metrics(self, values: Any, *, iteration: int, eval_step: int, weight_version: int) -> None:
+        self.evaluations.append((iteration, eval_step, weight_version))

@@ -329,6 +329,17 @@ async def test_the_health_gate_waits_for_a_server_that_is_not_up():
     assert waits == [1, 2, 4, 8] * 2
 
 
+@pytest.mark.parametrize(("health", "up"), [(http(200, "{}"), True), (http(503, ""), False), (b"junk", False)])
+async def test_an_app_is_up_when_its_health_answers_200(health, up):
+    async with raw_server(routes(health=health)) as url, client(url) as app:
+        assert await app.is_up() is up
+
+
+async def test_an_app_that_refuses_connections_is_not_up():
+    async with client("http://127.0.0.1:1") as app:
+        assert not await app.is_up()
+
+
 async def test_task_info_of_seeds_and_the_optional_info():
     seen = []
 

@@ -23,6 +23,11 @@ class Engine:
 
     def __init__(self, answer="takes", url=""):
         self.url, self.answer, self.served, self.serving_versions = url, answer, [], frozenset()
+        self.sees = True
+
+    async def check_shared(self, folder):
+        if not self.sees:
+            raise EngineError(f"it does not see {folder}")
 
     async def load_weights(self, path, version):
         if self.answer == "refuses":
@@ -79,6 +84,17 @@ async def test_only_a_server_that_is_not_ours_gets_the_start_weights(tmp_path):
         assert engine.served == expected
     await sync.sync(1)
     assert engine.served[-1] == ("slot_0", "full.safetensors", b"v1") and names(tmp_path) == ["slot_0"]
+
+
+async def test_a_server_on_another_file_system_is_sent_nothing(tmp_path):
+    engine = Engine(url="http://10.0.0.1:8000")
+    engine.sees = False
+    with pytest.raises(EngineError, match="does not see"):
+        await SlotSync(Learner(), engine, tmp_path).sync(4)  # of a resumed run, too
+    assert engine.served == [] and names(tmp_path) == []
+    engine.answer = "refuses"
+    with pytest.raises(EngineError, match=f"shape; the server must see {tmp_path} under that path"):
+        await LoraSync(Learner(), engine, tmp_path).start(0)
 
 
 async def test_an_engine_that_never_confirms_is_named_after_the_limit(tmp_path):

@@ -309,6 +309,14 @@ def _sync_mode(facts: Facts) -> Any:
     return "full" if mode == "full" else "lora"
 
 
+@derived("training.weight_sync.mode", "full with the local engine, for lora", overrides_given=True)
+def _sync_mode_of_local_engine(facts: Facts) -> Any:
+    local = facts.runs_local_engine and facts["inference.url"] is None
+    if local and (facts["policy.trainer_mode"], facts["training.weight_sync.mode"]) == ("lora", "lora"):
+        return "full", "the local engine decodes with merged weights: through an adapter it would lose half its speed"
+    return None
+
+
 @derived(
     "training.rewards.step_rewards_beta",
     "0 with decision_stepwise is read as 1.0",

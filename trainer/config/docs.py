@@ -58,7 +58,7 @@ Words: a **step** is one optimizer update; an **iteration** is one round of epis
 
 Training seeds start at `data.seed_start` and go up, one a group, without the seeds of evaluation.
 Groups are shuffled; the members of a group stay together. A group whose rewards are all equal teaches nothing: it is
-counted as dead and left out.
+counted as dead and left out. With method ppo it is trained on: advantages come from the value head.
 
 `rltui validate FILE` prints these numbers for a file.
 """

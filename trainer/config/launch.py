@@ -34,7 +34,7 @@ def four_bit(facts: Facts) -> Iterator[Problem]:
     if facts.device != "cuda":
         lacks.append("CUDA, and this run takes place on the CPU" if facts.gpus else "CUDA, which this machine lacks")
     if find_spec("bitsandbytes") is None:
-        lacks.append("the package bitsandbytes, which is not installed")
+        lacks.append("the package bitsandbytes, which is not installed (pip install 'rltui[qlora]')")
     if lacks:
         yield facts.problem(
             "policy.trainer_mode",

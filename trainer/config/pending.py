@@ -7,6 +7,7 @@ from typing import Any
 from trainer.config.derive import derive
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts, Unusable
+from trainer.config.gpus import COLOCATE
 from trainer.config.keys import all_keys
 
 When = Callable[[Any, Facts], bool]
@@ -14,14 +15,6 @@ When = Callable[[Any, Facts], bool]
 
 def _always(value: Any, facts: Facts) -> bool:
     return True
-
-
-def _never(value: Any, facts: Facts) -> bool:
-    return False
-
-
-def _only(*missing: Any) -> When:
-    return lambda value, facts: value in missing
 
 
 def _on_gpus(value: Any, facts: Facts) -> bool:
@@ -67,64 +60,17 @@ def _below(key: str, path: str) -> bool:
     return key == path or key.startswith(f"{path}.")
 
 
-_LEAVE_OUT = "leave it out"
 _TRACKER = "trackers are not written; metrics.jsonl in the run folder has every number"
-_LAYOUT = "the learner computes on one GPU, and an engine that shares it does not sleep during updates"
 
 PENDING: tuple[Pending, ...] = (
-    # --- algorithm and learner
-    Pending(
-        "algorithm.variety",
-        "the loss ppo is not built",
-        'variety = "gspo", with method = "policy_gradient"',
-        "E",
-        when=_only("ppo"),
-        refuse=True,
-        within=("training.gamma", "training.gae_lambda", "training.value_coef"),
-    ),
-    Pending(
-        "policy.trainer_mode",
-        "adapters on a 4-bit base are not trained",
-        'trainer_mode = "lora" or "full"',
-        "E",
-        when=_only("qlora"),
-        refuse=True,
-    ),
-    Pending("policy.source", "runs start from a model, not from a checkpoint", "policy.model_name", "E", refuse=True),
-    Pending(
-        "compute.topology.reference_placement",
-        "the reference model has no GPUs of its own",
-        'reference_placement = "shared"',
-        "E",
-        when=_only("dedicated"),
-        refuse=True,
-    ),
-    # --- weights
-    Pending(
-        "training.weight_sync.mode",
-        "the local engine is served merged weights, not the adapter",
-        'mode = "full"',
-        "E",
-        when=lambda value, facts: (
-            value == "lora" and facts["policy.trainer_mode"] == "lora" and facts.runs_local_engine
-        ),
-    ),
-    # True is the default; what happens is what false asks for: weights go through files.
-    Pending(
-        "training.weight_sync.direct",
-        "weights always go through files",
-        "direct = false",
-        "E",
-        when=_never,
-    ),
     # --- machine
     Pending(
-        "compute.topology",
-        _LAYOUT,
-        _LEAVE_OUT,
+        "compute.topology.type",
+        "an engine that shares its GPUs with the learner does not sleep during updates",
+        "vllm.gpu_memory_utilization = 0.45, the default, leaves the learner its part",
         "E",
-        when=_on_gpus,
-        but=tuple(f"compute.topology.{name}" for name in ("reference_placement", "gpus_for_vllm", "tensor_parallel")),
+        when=lambda value, facts: value == COLOCATE and _on_gpus(value, facts),
+        effect="both hold their memory all the time",
     ),
     Pending(
         "compute.launcher",

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from trainer.config import RunConfig
 from trainer.devices import Devices, on_gpu, replica_devices
 from trainer.inference.engine import Engine, EngineError
+from trainer.inference.four_bit import four_bit_form
 from trainer.inference.local import LocalEngine
 from trainer.inference.pool import EnginePool
 from trainer.inference.vllm.engine import VllmEngine
 from trainer.inference.vllm.options import OptionRefused, VllmSettings, arguments
 from trainer.inference.vllm.process import NOT_INSTALLED, is_installed, usable_cores
 from trainer.models import ResolvedModel
-from trainer.weights.choose import sync_mode
+from trainer.weights.choose import sync_mode, way_of
 
 Sink = Callable[[bytes], object]
 
@@ -93,8 +94,11 @@ def vllm_settings(config: RunConfig, model: ResolvedModel, devices: Devices) -> 
         max_model_len=vllm.max_model_len,
         sync=sync_mode(config, "vllm"),
         cuda_devices=devices,
+        takes_handles=way_of(config, "vllm")[0] == "ipc",
         cores=() if devices else usable_cores(),
         lora_r=training.lora.r,
+        four_bit=four_bit_form(config, "vllm") == "quantised",
+        pins=config.evaluation is not None,
         gpu_memory_utilization=vllm.gpu_memory_utilization,
         max_num_seqs=vllm.max_num_seqs,
         enforce_eager=vllm.enforce_eager,

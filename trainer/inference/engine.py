@@ -36,6 +36,7 @@ class Sampling:
     top_k: int = -1
     repetition_penalty: float = 1.0
     top_logprobs: int = 0  # how many of the likeliest tokens come with each sampled one
+    version: int | None = None  # the pinned weights to sample from; None: those that serve
 
 
 @dataclass(slots=True)
@@ -74,6 +75,7 @@ class Engine(ABC):
     tool_markers: tuple[str, ...] | None = None  # what a tool call begins with; None: nobody knows, all is held back
     cache_block: int = 128  # tokens, at most, in whose multiples it keeps what it computed of prompts (vLLM on a CPU)
     reasoning: bool = False  # whether the template knows thoughts apart from answers
+    pins: bool = False  # whether `pin` can be asked for
     ended: asyncio.Future[None]  # done once the engine is gone for good; running calls then raise EngineError
 
     @abstractmethod
@@ -113,6 +115,26 @@ class Engine(ABC):
     @abstractmethod
     async def load_weights(self, path: Path, version: int) -> None:
         """Serves the weights in `path` as `version`; calls that are running go on under them."""
+
+    async def check_shared(self, folder: Path) -> None:  # noqa: B027 - an engine of ours is on this machine
+        """Raises EngineError where it does not see `folder` under that path."""
+
+    async def receive(self, update: Json, version: int) -> None:
+        """Serves what the learner sends meanwhile as `version` (weights/direct.py). Raises EngineError."""
+        raise NotImplementedError
+
+    async def pin(self) -> int:
+        """Keeps the weights that serve now beside newer ones, for calls that ask for them by `Sampling.version`, until
+        `unpin`. Their version. Raises EngineError."""
+        raise NotImplementedError
+
+    async def unpin(self) -> None:
+        """No call asks for the pinned weights any more. Raises EngineError."""
+        raise NotImplementedError
+
+    def take_notes(self) -> list[str]:
+        """What a user should be told since the last call: restarts, losses."""
+        return []
 
     @property
     def state(self) -> str:

@@ -89,6 +89,11 @@ class Ledger:
         self._forget()
         return record
 
+    @property
+    def generating(self) -> int:
+        """Open episodes with a call that runs."""
+        return sum(bool(episode.partial) for episode in self._open.values())
+
     def find(self, cid: str) -> Episode | Literal["unknown", "gone"]:
         if (episode := self._open.get(cid)) is not None:
             return episode

@@ -70,6 +70,7 @@ class CallPolicy:
     top_k: int = -1
     repetition_penalty: float = 1.0
     template_kwargs: Json = field(default_factory=dict)
+    version: int | None = None  # the pinned weights of an evaluation; None: those that serve
 
 
 def call_seed(parts: tuple[int, ...], call: int) -> int:
@@ -123,6 +124,7 @@ def evaluation_sampling(request: Json, policy: CallPolicy, call: int = 0) -> tup
         top_p=policy.top_p if top_p is None else top_p,
         top_k=policy.top_k if top_k is None else int(top_k),
         repetition_penalty=policy.repetition_penalty if penalty is None else penalty,
+        version=policy.version,
     )
     unserved = {name: neutral for name, neutral in (_NEUTRAL | _DROPPED).items() if name not in _SERVED_IN_EVALUATION}
     return sampling, _dropped(request, unserved)

@@ -1,4 +1,4 @@
-"""python -m trainer.learner --socket PATH [--threads N]"""
+"""python -m trainer.learner --socket PATH [--threads N] [--role reference]"""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import sys
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m trainer.learner", description="The learner of a run.")
     parser.add_argument("--socket", required=True, help="the coordinator's Unix socket")
+    parser.add_argument("--role", choices=("learner", "reference"), default="learner")
     parser.add_argument("--threads", type=int, help="CPU threads; default: one a core")
     args = parser.parse_args()
+    rank = f" rank {os.environ['RANK']}" if os.environ.get("WORLD_SIZE", "1") != "1" else ""  # as torchrun says
     logging.basicConfig(
         level=os.environ.get("RLTUI_LOG_LEVEL", "INFO").upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        format=f"%(asctime)s %(levelname)s %(name)s{rank}: %(message)s",
     )
 
     # torch takes seconds to load, so what can fail at once comes before it.
@@ -26,12 +28,14 @@ def main() -> int:
     try:
         channel = BlockingChannel.connect(args.socket)
     except OSError as error:
-        print(f"the learner cannot reach its coordinator at {args.socket}: {error.strerror}", file=sys.stderr)
+        print(f"the {args.role} cannot reach its coordinator at {args.socket}: {error.strerror}", file=sys.stderr)
         return 3
 
     import torch
     from transformers.utils import logging as transformers_logging
 
+    from trainer.learner import parallel
+    from trainer.learner.reference_worker import reference_answers
     from trainer.learner.worker import keep_freed_memory, serve
 
     transformers_logging.disable_progress_bar()
@@ -39,9 +43,10 @@ def main() -> int:
         torch.set_num_threads(args.threads)
     keep_freed_memory()
     try:
-        serve(channel)
+        serve(channel, None if args.role == "learner" else reference_answers())
     finally:
         channel.close()
+        parallel.stop()
     return 0
 
 

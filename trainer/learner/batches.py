@@ -46,6 +46,8 @@ class TrainSequence:
     temperature: NDArray[np.float32]  # [T] of the call that sampled the token
     lag: int = 0
     logp_proximal: NDArray[np.float32] | None = None  # [T]; None: the anchor is the behaviour policy
+    logp_reference: NDArray[np.float32] | None = None  # [T], of a dedicated reference
+    reward: NDArray[np.float32] | None = None  # [T], 0 where mask is 0; what ppo's advantages are made of
 
     @property
     def prompt(self) -> int:
@@ -87,6 +89,7 @@ class MicroBatch:
     anchor: Tensor  # [B, T] log-probabilities of the anchor policy
     advantage: Tensor  # [B, T]
     correction: Tensor  # [B] importance weight of anchor over behaviour
+    reference: Tensor | None = None  # [M] log-probabilities of a dedicated reference
 
 
 def decode(sequence: Sequence) -> TrainSequence:
@@ -101,16 +104,37 @@ def decode(sequence: Sequence) -> TrainSequence:
     if sequence.token_temperature:
         temperature = np.frombuffer(sequence.token_temperature, dtype="<f4").astype(np.float32)
     proximal = np.frombuffer(sequence.logp_proximal, dtype="<f4").astype(np.float32) if sequence.logp_proximal else None
-    lengths = {len(ids), len(mask), len(logp), len(advantage), len(temperature)}
-    lengths |= set() if proximal is None else {len(proximal)}
+    reward = np.zeros(len(ids), dtype=np.float32)
+    if sequence.token_reward:
+        reward = np.frombuffer(sequence.token_reward, dtype="<f4").astype(np.float32)
+    elif mask.any():
+        reward[np.flatnonzero(mask)[-1]] = sequence.reward
+    lengths = {len(ids), len(mask), len(logp), len(advantage), len(temperature), len(reward)}
+    reference = None
+    if sequence.logp_reference:
+        reference = np.frombuffer(sequence.logp_reference, dtype="<f4").astype(np.float32)
+    lengths |= {len(array) for array in (proximal, reference) if array is not None}
     if len(lengths) != 1:
         raise ValueError(f"episode {sequence.n}: its arrays have unequal lengths {sorted(lengths)}")
     if not mask.any() or mask[0]:
         raise ValueError(f"episode {sequence.n}: a sequence needs a prompt and at least one sampled token")
     if not (temperature[mask] > 0.0).all():
         raise ValueError(f"episode {sequence.n}: temperature {temperature[mask].min()} is not positive")
+    if not np.isfinite(reward).all() or reward[~mask].any():
+        raise ValueError(f"episode {sequence.n}: a reward is not finite, or not at a sampled token")
     return TrainSequence(
-        sequence.n, sequence.group, ids, mask, logp, advantage, sequence.weight, temperature, sequence.lag, proximal
+        n=sequence.n,
+        group=sequence.group,
+        ids=ids,
+        mask=mask,
+        logp_behavior=logp,
+        advantage=advantage,
+        weight=sequence.weight,
+        temperature=temperature,
+        lag=sequence.lag,
+        logp_proximal=proximal,
+        logp_reference=reference,
+        reward=reward,
     )
 
 
@@ -162,6 +186,7 @@ def _build(sequences: Items[TrainSequence], trees: list[list[int]]) -> MicroBatc
     rows = [row for tree in trees for row in tree]
     width = max(len(sequences[row].ids) for row in rows)
     ids, positions, source, target, sampled_row, column, temperature = [], [], [], [], [], [], []
+    reference: list[NDArray[np.float32]] = []
     mask = np.zeros((len(rows), width), dtype=bool)
     anchor = np.zeros((len(rows), width), dtype=np.float32)
     advantage = np.zeros((len(rows), width), dtype=np.float32)
@@ -184,6 +209,8 @@ def _build(sequences: Items[TrainSequence], trees: list[list[int]]) -> MicroBatc
             sampled_row.append(np.full(len(places), b))
             column.append(places)
             temperature.append(sequence.temperature[places])
+            if sequence.logp_reference is not None:
+                reference.append(sequence.logp_reference[places])
             mask[b, :length] = sequence.mask
             anchor[b, :length] = sequence.anchor
             advantage[b, :length] = sequence.advantage
@@ -202,4 +229,5 @@ def _build(sequences: Items[TrainSequence], trees: list[list[int]]) -> MicroBatc
         anchor=torch.from_numpy(anchor),
         advantage=torch.from_numpy(advantage),
         correction=torch.tensor([sequences[row].correction for row in rows], dtype=torch.float32),
+        reference=torch.from_numpy(np.concatenate(reference)) if len(reference) == len(rows) else None,
     )

@@ -1,6 +1,7 @@
 """The learner's side of the canary: log-probabilities of candidate tokens after fixed prefixes (DESIGN 5).
 
-The pass is the one that training makes: packed, a shared beginning computed once, the output in fp32. No gradient.
+The pass is the one that training makes: packed, a shared beginning computed once, the output in fp32. No gradient. Each
+rank computes all of it: it is small, and rank 0 answers.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from trainer.frames import Frame
-from trainer.learner.batches import TrainSequence, pack
+from trainer.learner.batches import MicroBatch, TrainSequence, pack
 from trainer.learner.policy import Policy
 
 Ids = NDArray[np.int32]
@@ -29,12 +31,13 @@ def candidate_logprobs(policy: Policy, prefixes: list[Ids], candidates: list[Ids
     found: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(prefixes)
     sequences = _sequences(prefixes)
     for batch in pack(sequences, policy.settings.micro_batch_tokens):
-        with policy.arithmetic():
-            hidden = policy.hidden_states(batch)
-            # the last place of each sequence; the earlier ones are marked only to end the beginning that is shared
-            ends = torch.tensor([len(sequences[batch.rows[b]].ids) - 1 for b in batch.row.tolist()])
-            logp = policy.logits(hidden[batch.column == ends]).log_softmax(-1)
-        for row, values in zip(batch.rows, logp, strict=True):
+        # the last place of each sequence; the earlier ones are marked only to end the beginning that is shared
+        ends = batch.column == torch.tensor([len(sequences[batch.rows[b]].ids) - 1 for b in batch.row.tolist()])
+
+        def work(batch: MicroBatch = batch, ends: Tensor = ends) -> Tensor:
+            return policy.logits(policy.hidden_states(batch)[ends]).log_softmax(-1)
+
+        for row, values in zip(batch.rows, policy.run(work), strict=True):
             wanted = torch.from_numpy(candidates[row].astype(np.int64)).to(values.device)
             found[row] = values[wanted].cpu().numpy()
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +16,11 @@ from trainer import frames
 from trainer.devices import Devices, visible
 from trainer.learner import protocol
 from trainer.processes import Child, socket_folder, spawn, torch_environment
+
+STOP_S = 2.0
+END_S = 5.0  # from the end of a connection to that of the process, whose code tells more
+CAUSE_S = 10.0  # how long an error that tells of another rank's end waits for that rank's own
+TORCHRUN = re.compile(r"rank +: (\d+) .*\n.*exitcode +: (-?\d+)")
 
 
 class LearnerError(RuntimeError):
@@ -31,8 +37,38 @@ class SyncResult(msgspec.Struct):
     rounding_gap: float
 
 
+class _Asked:
+    """What was asked of all ranks: done with the answer of rank 0 once all have answered, or with the first error."""
+
+    def __init__(self, ranks: int) -> None:
+        self.answer: asyncio.Future[frames.Frame | LearnerError] = asyncio.get_running_loop().create_future()
+        self._missing = ranks
+        self._first: frames.Frame | None = None
+
+    def take(self, frame: frames.Frame) -> None:
+        self._missing -= 1
+        if frame["rank"] == 0:
+            self._first = frame
+        done = frame if frame["type"] == "error" else self._first if self._missing == 0 else None
+        if done is not None:
+            self.end(done)
+
+    def end(self, answer: frames.Frame | LearnerError) -> None:
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+
+class SendResult(msgspec.Struct):
+    bytes: int
+    rounding_gap: float
+    update: dict[str, Any]  # over CUDA IPC: what the engine is told; else empty
+
+
 class LearnerProcess:
-    """One learner process behind a Unix socket in a folder that only this user can enter."""
+    """One learner process behind a Unix socket in a folder that only this user can enter; of several ranks it is
+    torchrun, which starts them and ends them together."""
+
+    role = "learner"  # of `python -m trainer.learner`; in errors, and the name of its log
 
     def __init__(
         self,
@@ -41,12 +77,15 @@ class LearnerProcess:
         threads: int,
         sink: Callable[[bytes], object],
         devices: Devices = (),
+        ranks: int = 1,
     ) -> None:
-        self._settings, self._threads, self._sink, self._devices = settings, threads, sink, devices
-        self._waiting: dict[int, asyncio.Future[frames.Frame]] = {}
+        self._settings, self._sink, self._devices, self.ranks = settings, sink, devices, ranks
+        self._threads = threads // ranks or 1
+        self.pids: dict[int, int] = {}  # by rank
+        self._waiting: dict[int, _Asked] = {}
         self._next_id = 0
-        self._channel: frames.Channel | None = None
-        self._reader: asyncio.Task[None] | None = None
+        self._channels: list[frames.Channel] = []
+        self._readers: list[asyncio.Task[None]] = []
         self.child: Child | None = None
         self.steps = 0  # number of the last step that was taken
 
@@ -58,34 +97,44 @@ class LearnerProcess:
             hint = "free some space, or set TMPDIR to a folder that can be written"
             raise LearnerError(f"there is no temporary folder for the learner's socket: {error}", hint) from None
         path = f"{folder}/s"
-        connected: asyncio.Future[frames.Channel] = asyncio.get_running_loop().create_future()
+        connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if connected.done():
                 writer.close()
-            else:
-                connected.set_result(frames.Channel(reader, writer))
+                return
+            self._channels.append(frames.Channel(reader, writer))
+            if len(self._channels) == self.ranks:
+                connected.set_result(None)
 
         server: asyncio.Server | None = None
         try:
             server = await asyncio.start_unix_server(on_connect, path)
             self.child = await spawn(
-                "learner",
-                [sys.executable, "-m", "trainer.learner", "--socket", path, "--threads", str(self._threads)],
+                self.role,
+                self._command(path),
                 sink=self._sink,
                 env=torch_environment(self._threads) | visible(self._devices),
             )
             await asyncio.wait([connected, self.child.ended], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not connected.done():
                 raise self._lost("did not start")
-            self._channel = connected.result()
         finally:
             if server is not None:
                 server.close()
             shutil.rmtree(folder, ignore_errors=True)  # now: the connection needs it no more, and a crash leaves none
-        self._reader = asyncio.create_task(self._read())
+        self._readers = [asyncio.create_task(self._read(channel)) for channel in self._channels]
+        return await self.greet(self._settings, timeout_s)
+
+    def _command(self, path: str) -> list[str]:
+        torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.ranks}"]
+        own = ["-m", "trainer.learner", "--role", self.role, "--socket", path, "--threads", str(self._threads)]
+        return [sys.executable, *(torchrun if self.ranks > 1 else []), *own]
+
+    async def greet(self, settings: protocol.LearnerSettings, timeout_s: float) -> protocol.LearnerInfo:
+        """A learner of these settings, in the place of what was there. Raises LearnerError."""
         reply = await self._ask(
-            "hello", schema=frames.SCHEMA, settings=protocol.to_frame(self._settings), timeout_s=timeout_s
+            "hello", schema=frames.SCHEMA, settings=protocol.to_frame(settings), timeout_s=timeout_s
         )
         if reply.get("schema") != frames.SCHEMA:
             raise LearnerError(
@@ -119,6 +168,18 @@ class LearnerProcess:
         reply = await self._ask("sync", path=str(path), version=version, mode=mode)
         return msgspec.convert(reply["result"], SyncResult)
 
+    async def layout(self) -> dict[str, list[Any]]:
+        """What would be sent from device to device. LearnerError where it cannot be."""
+        return (await self._ask("layout"))["result"]
+
+    async def connect(self, way: str, address: str, port: int, world_size: int) -> None:
+        """`way`: nccl, which waits at `address` for all others; ipc."""
+        await self._ask("connect", way=way, address=address, port=port, world_size=world_size)
+
+    async def send(self) -> SendResult:
+        """Sends the weights that `sync` would write; over NCCL it waits for every engine to take them."""
+        return msgspec.convert((await self._ask("send"))["result"], SendResult)
+
     async def canary(self, prefixes: list[bytes], candidates: list[bytes]) -> list[bytes]:
         """Log-probabilities (f32) of candidate tokens (i32) after prefixes (i32), a row a prefix, at temperature 1."""
         reply = await self._ask("canary", prefixes=prefixes, candidates=candidates)
@@ -133,52 +194,68 @@ class LearnerProcess:
 
     async def stop(self) -> None:
         """Ends the process; repeatable."""
-        if self._channel is not None and self.child is not None and not self.child.ended.done():
+        if self._readers and self.child is not None and not self.child.ended.done():
             try:
-                await self._ask("stop", timeout_s=2.0)
+                await self._ask("stop", timeout_s=STOP_S)
+                if self.ranks > 1:  # torchrun would tell of a signal as of an error
+                    await asyncio.wait([self.child.ended], timeout=STOP_S)
             except LearnerError:
                 pass
         if self.child is not None:
             await self.child.terminate()
-        if self._reader is not None:
-            self._reader.cancel()
-        if self._channel is not None:
-            await self._channel.close()
+        for reader in self._readers:
+            reader.cancel()
+        for channel in self._channels:
+            await channel.close()
 
     async def _ask(self, type_: str, *, timeout_s: float | None = None, **fields: Any) -> frames.Frame:
-        assert self._channel is not None and self.child is not None
+        assert self.child is not None
         self._next_id += 1
-        future: asyncio.Future[frames.Frame] = asyncio.get_running_loop().create_future()
-        self._waiting[self._next_id] = future
+        number = self._next_id
+        asked = self._waiting[number] = _Asked(self.ranks)
         try:
-            await self._channel.send({"type": type_, "id": self._next_id, **fields})
-            reply = await asyncio.wait_for(future, timeout_s)
+            await asyncio.gather(*(c.send({"type": type_, "id": number, **fields}) for c in self._channels))
+            reply = await asyncio.wait_for(asked.answer, timeout_s)
         except TimeoutError:
-            raise LearnerError(f"the learner did not answer '{type_}' within {timeout_s:g} s") from None
+            raise LearnerError(f"the {self.role} did not answer '{type_}' within {timeout_s:g} s") from None
         except ConnectionError:
-            raise self._lost("went away") from None
+            raise await self._cause("went away") from None
         finally:
-            self._waiting.pop(self._next_id, None)
+            self._waiting.pop(number, None)
+        if isinstance(reply, LearnerError):
+            raise reply
         if reply["type"] == "error":
             raise LearnerError(reply["message"], reply["hint"], self.child.tail, reply["code"])
         return reply
 
-    async def _read(self) -> None:
-        assert self._channel is not None
-        while (frame := await self._channel.receive()) is not None:
-            future = self._waiting.get(frame.get("id", -1))
-            if future is not None and not future.done():
-                future.set_result(frame)
-        if self.child is not None:
-            await asyncio.wait([self.child.ended], timeout=2.0)
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(self._lost("ended"))
+    async def _read(self, channel: frames.Channel) -> None:
+        rank = None
+        while (frame := await channel.receive()) is not None:
+            rank = frame["rank"]
+            self.pids[rank] = frame["pid"]
+            asked = self._waiting.get(frame["id"])
+            if asked is not None and frame.get("code") == protocol.RANK_LOST:  # that rank may still say why it ends
+                asyncio.get_running_loop().call_later(CAUSE_S, asked.take, frame)
+            elif asked is not None:
+                asked.take(frame)
+        lost = await self._cause("ended", rank)
+        for asked in self._waiting.values():
+            asked.end(lost)
 
-    def _lost(self, what: str) -> LearnerError:
+    async def _cause(self, what: str, rank: int | None = None) -> LearnerError:
+        if self.child is not None:
+            await asyncio.wait([self.child.ended], timeout=END_S)
+        return self._lost(what, rank)
+
+    def _lost(self, what: str, rank: int | None = None) -> LearnerError:
         code = self.child.ended.result() if self.child is not None and self.child.ended.done() else None
+        tail, who = self.child.tail if self.child else "", f"the {self.role} process"
+        if self.ranks > 1 and (rank is not None or code is not None):
+            told = TORCHRUN.findall(tail)  # its own code says nothing; its report ends with the rank that failed first
+            rank, code = (int(part) for part in told[-1]) if told else (rank, None)
+            who = f"rank {rank} of the {self.role}'s {self.ranks}"
         how = "" if code is None else f" (exit {code})" if code >= 0 else f" (killed by signal {-code})"
-        hint = "see logs/learner-0.log"
+        hint = f"see logs/{self.role}-0.log"
         if code == -9:
-            hint = "if the machine ran out of memory, lower training.micro_batch_tokens; see logs/learner-0.log"
-        return LearnerError(f"the learner process {what}{how}", hint, self.child.tail if self.child else "")
+            hint = f"if the machine ran out of memory, lower training.micro_batch_tokens; {hint}"
+        return LearnerError(f"{who} {what}{how}", hint, tail)

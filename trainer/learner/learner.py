@@ -7,14 +7,15 @@ from collections.abc import Sequence as Items
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from trainer.learner import proximal
-from trainer.learner.batches import TrainSequence, decode, pack
+from trainer.learner import parallel, proximal
+from trainer.learner.batches import TrainSequence, decode
 from trainer.learner.loss import LOSSES, sequence_weights
 from trainer.learner.metrics import split_finite, step_metrics
 from trainer.learner.noise import noise_of
 from trainer.learner.optimizer import Optimizer, UpdateStats, schedule
-from trainer.learner.outcome import Outcome, collect, loss_input, not_finite, scatter, sequence_result
+from trainer.learner.outcome import Outcome, collect, loss_input, merged, not_finite, scatter, sequence_result
 from trainer.learner.policy import Policy
 from trainer.learner.protocol import (
     AnchoredSequence,
@@ -24,12 +25,13 @@ from trainer.learner.protocol import (
     Sequence,
     StepResult,
 )
-from trainer.learner.reference import Reference
+from trainer.learner.reference import DedicatedReference, SharedReference
+from trainer.learner.value import ValueHead, estimate
 
 MAX_SKIPPED = 3
 SETTABLE = ("learning_rate", "clip_eps_low", "clip_eps_high", "kl_coef")
 ANCHORS = ("behavior", "proximal")
-REFERENCES = ("none", "shared")
+REFERENCES = ("none", "shared", "dedicated")
 
 
 class TrainingFailed(RuntimeError):
@@ -56,10 +58,15 @@ class Learner:
             torch.use_deterministic_algorithms(True)
         self.settings = settings
         self.policy = Policy(settings)
+        width = self.policy.config.get_text_config().hidden_size
+        self.value = ValueHead(width, self.policy.device) if settings.variety == "ppo" else None
         self.optimizer = Optimizer(
-            self.policy.trainable, weight_decay=settings.weight_decay, max_grad_norm=settings.max_grad_norm
+            self.trainable, weight_decay=settings.weight_decay, max_grad_norm=settings.max_grad_norm
         )
-        self.reference = Reference(self.policy) if settings.reference == "shared" else None
+        self.reference: SharedReference | DedicatedReference | None = None
+        if settings.reference != "none":
+            shared = settings.reference == "shared"
+            self.reference = SharedReference(self.policy) if shared else DedicatedReference()
         if self.reference is not None and settings.kl_coef > 0:
             self.reference.load()
         self.steps = 0  # the last step that was taken, skipped ones included
@@ -70,10 +77,15 @@ class Learner:
         self.logp_noise: dict[str, float] | None = None  # of weight version 0
 
     @property
+    def trainable(self) -> dict[str, Tensor]:
+        """What the optimizer steps: the policy, and with ppo the value head."""
+        return self.policy.trainable | (self.value.trainable if self.value is not None else {})
+
+    @property
     def info(self) -> LearnerInfo:
         return LearnerInfo(
             parameters=self.policy.parameters,
-            trainable=sum(p.numel() for p in self.policy.trainable.values()),
+            trainable=sum(p.numel() for p in self.trainable.values()),
             device=str(self.policy.device),
             dtype=self.settings.dtype,
             step=self.steps,
@@ -120,9 +132,10 @@ class Learner:
     def _logps(self, sequences: Items[TrainSequence]) -> list[np.ndarray]:
         """Of each sequence [T], 0 where its mask is 0."""
         found: dict[int, np.ndarray] = {}
-        for batch in pack(sequences, self.settings.micro_batch_tokens):
+        for batch in parallel.share(sequences, self.settings.micro_batch_tokens):
             logp = scatter(batch, self.policy.token_logprobs(batch).logp).cpu().numpy()
             found |= {row: logp[b, : len(sequences[row].ids)] for b, row in enumerate(batch.rows)}
+        found = {row: logp for part in parallel.gather(found) for row, logp in part.items()}
         return [found[row] for row in range(len(sequences))]
 
     def step(self, step: int, frames: Items[Sequence]) -> StepResult:
@@ -149,10 +162,7 @@ class Learner:
         result = StepResult(
             step=step,
             metrics=metrics,
-            sequences=[
-                sequence_result(frames[row], sequences[row], figures, outcome.logp[row])
-                for row, figures in sorted(outcome.figures.items())
-            ],
+            sequences=[sequence_result(frames[row], sequences[row], row, outcome) for row in sorted(outcome.figures)],
             skipped=outcome.problem,
             culprits=outcome.culprits,
             nonfinite=nonfinite,
@@ -170,26 +180,35 @@ class Learner:
         )
         denominator = float(weights.sum())
         outcome = Outcome()
-        for batch in pack(sequences, settings.micro_batch_tokens):
+        for batch in parallel.share(sequences, settings.micro_batch_tokens):
             reference = None
             if self.reference is not None and settings.kl_coef > 0:
                 reference = self.reference.token_logprobs(batch)
             tokens = policy.token_logprobs(batch)
-            data = loss_input(batch, tokens.logp, reference, weights[batch.rows].float(), denominator, settings)
-            output = LOSSES[settings.variety](data)
-            collect(outcome, batch, sequences, data, tokens, output, settings.variety)
-            bad = not_finite(outcome, batch, output)
-            if bad:
+            loss, bad = tokens.logp.sum() * 0.0, []  # of a rank that has no sequence left
+            if batch.rows:
+                critic = None
+                if self.value is not None:
+                    critic = estimate(batch, sequences, scatter(batch, self.value(tokens.hidden)), settings)
+                weight = weights[batch.rows].float()
+                data = loss_input(batch, tokens.logp, reference, weight, denominator, settings, critic)
+                output = LOSSES[settings.variety](data)
+                collect(outcome, batch, sequences, data, tokens, output, settings.variety)
+                loss, bad = output.loss, not_finite(outcome, batch, output)
+            if parallel.agree(bool(bad)):
                 outcome.problem, outcome.culprits = "the loss is not finite", [sequences[r].n for r in bad]
                 break
             with policy.arithmetic():
-                output.loss.backward()
-            if not np.isfinite(self.optimizer.grad_norm()):
-                outcome.problem = "a gradient is not finite"
-                outcome.culprits = [sequences[r].n for r in batch.rows]
+                loss.backward()
+            bad = [] if np.isfinite(self.optimizer.grad_norm()) else batch.rows
+            if parallel.agree(bool(bad)):
+                outcome.problem, outcome.culprits = "a gradient is not finite", [sequences[r].n for r in bad]
                 break
+        outcome = merged(parallel.gather(outcome))
         if outcome.problem:
             self.optimizer.discard()
+        else:
+            parallel.sum_gradients(self.trainable.values())
         return outcome
 
     def _update(self, step: int) -> UpdateStats:
@@ -226,6 +245,8 @@ class Learner:
     def _metrics(self, outcome: Outcome, update: UpdateStats | None) -> dict[str, float]:
         s = self.settings
         values = {"gspo/loss": outcome.loss}
+        if outcome.value_loss is not None:
+            values["ppo/value_loss"] = outcome.value_loss
         figures = list(outcome.figures.values())
         values |= step_metrics(figures, self.sd_seq, self.sd_clip, s.clip_eps_low, s.clip_eps_high)
         if update is not None:

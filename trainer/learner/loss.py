@@ -2,12 +2,13 @@
 
 Axes: B sequences, T positions. GSPO: "Group Sequence Policy Optimization", arXiv 2507.18071, equations 5-7
 (gspo) and 13-14 (gspo_token). GRPO: arXiv 2402.03300, equations 3-4. Dr. GRPO: arXiv 2503.20783, section 3.2.
+PPO: arXiv 1707.06347, equations 7 and 9 (without its entropy term).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ class LossInput:
     logp: Tensor  # [B, T] log-probabilities of the policy, nats; anything where mask is False
     anchor: Tensor  # [B, T] of the anchor policy; anything where mask is False
     mask: Tensor  # [B, T] bool, True on tokens that the policy sampled
-    advantage: Tensor  # [B, T]; gspo reads one value a sequence, its first sampled token's
+    advantage: Tensor  # [B, T], a constant; gspo reads one value a sequence, its first sampled token's
     weight: Tensor  # [B] see `sequence_weights`
     correction: Tensor  # [B] importance weight of anchor over behaviour, a constant; ones if they are the same
     denominator: float  # sum of weight over all micro-batches and ranks of the step
@@ -31,6 +32,9 @@ class LossInput:
     episode_tokens: int  # max_turns x max_tokens: the length by which dr_grpo divides
     reference: Tensor | None = None  # [B, T] of the reference policy; None: no penalty
     kl_coef: float = 0.0
+    value: Tensor | None = None  # [B, T] ppo: of the state in which each token was sampled, carries gradient
+    returns: Tensor | None = None  # [B, T] ppo: what `value` is fitted to, a constant
+    value_coef: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class LossOutput:
     clipped_low: Tensor  # [B] share
     clipped_high: Tensor  # [B] share
     kl: Tensor | None  # [B] mean over the tokens, not multiplied by kl_coef
+    value_loss: Tensor | None = None  # scalar, a part of `loss` once multiplied by value_coef
 
 
 Loss = Callable[[LossInput], LossOutput]
@@ -79,8 +84,18 @@ def dr_grpo(x: LossInput) -> LossOutput:
     return _by_token(x, _exp(_log_ratio(x)), torch.full_like(_lengths(x), x.episode_tokens))
 
 
-LOSSES: dict[str, Loss] = {"gspo": gspo, "gspo_token": gspo_token, "grpo": grpo, "dr_grpo": dr_grpo}
-TOKEN_LEVEL = frozenset({"grpo", "dr_grpo"})  # the clip acts on each token's ratio, not on the sequence's
+def ppo(x: LossInput) -> LossOutput:
+    """As grpo with the advantages of a critic, which is fitted beside it: + value_coef (1/N) sum_i w_i (1/T_i) sum_t
+    (V_it - return_it)^2. The critic shares the model's body, so both parts have to be one loss."""
+    assert x.value is not None and x.returns is not None
+    policy = grpo(x)
+    error = _total((x.value - x.returns).square(), x) / _lengths(x)
+    value_loss = (x.weight * error).sum() / x.denominator
+    return replace(policy, loss=policy.loss + x.value_coef * value_loss, value_loss=value_loss.detach())
+
+
+LOSSES: dict[str, Loss] = {"gspo": gspo, "gspo_token": gspo_token, "grpo": grpo, "dr_grpo": dr_grpo, "ppo": ppo}
+TOKEN_LEVEL = frozenset({"grpo", "dr_grpo", "ppo"})  # the clip acts on each token's ratio, not on the sequence's
 
 
 def sequence_weights(weight: Tensor, tokens: Tensor, aggregation: str) -> Tensor:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trainer.learner.gae import explained_variance
 from trainer.learner.noise import MAX_LOG_RATIO, clip_noise_floor, ratio_band
 
 
@@ -26,6 +27,8 @@ class SequenceFigures:
     delta: NDArray[np.float64]
     entropy: NDArray[np.float64]  # [T_i]
     kl: float | None = None  # to the reference, mean over its tokens
+    value: NDArray[np.float64] | None = None  # [T_i] ppo: of the critic
+    returns: NDArray[np.float64] | None = None  # [T_i] ppo: what it is fitted to
 
     @property
     def clip(self) -> str:
@@ -52,10 +55,11 @@ def step_metrics(
 ) -> dict[str, float]:
     """Of the sequences of a step.
 
-    Of a token-level ratio (grpo, dr_grpo) gspo/ratio_{min,max} are those of a token, ratio_mean is the mean over
+    Of a token-level ratio (grpo, dr_grpo, ppo) gspo/ratio_{min,max} are those of a token, ratio_mean is the mean over
     sequences of the mean over their tokens, and a clip fraction is the mean over sequences of the share of tokens
     that were clipped; of gspo and gspo_token all of them are the sequence's. ratio_out_of_band_frac and ess are always
-    about whole sequences: the geometric mean of their token ratios.
+    about whole sequences: the geometric mean of their token ratios. With ppo ppo/explained_variance says how much of
+    the returns the critic foretold; ppo/value_loss, a part of the loss, is not made here.
 
     Args:
         sd_seq: noise of a sequence's mean log-ratio between engine and learner; None: not measured.
@@ -85,9 +89,19 @@ def step_metrics(
         penalties = np.array([s.kl for s in sequences if s.kl is not None])
         if penalties.size:
             values["gspo/kl"] = float((weight * penalties).sum() / weight.sum())
+        values |= _critic_metrics(sequences)
     if sd_clip is not None:
         values["gspo/clip_noise_floor"] = clip_noise_floor(sd_clip, eps_low, eps_high)
     return values
+
+
+def _critic_metrics(sequences: list[SequenceFigures]) -> dict[str, float]:
+    """Over all sampled tokens of the step; empty without a critic, or where all returns are the same."""
+    pairs = [(s.returns, s.value) for s in sequences if s.returns is not None and s.value is not None]
+    if not pairs:
+        return {}
+    explained = explained_variance(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
+    return {} if explained is None else {"ppo/explained_variance": explained}
 
 
 def split_finite(values: Mapping[str, float]) -> tuple[dict[str, float], list[str]]:

@@ -1,13 +1,18 @@
 """Frames between coordinator and learner (WIRE 4.6). No torch: the coordinator imports this.
 
-The learner connects to the coordinator's socket and answers every frame by one of the same `id`:
+The learner connects to the coordinator's socket and answers every frame by one of the same `id`. Several ranks each
+have a connection: all get every frame, each answers with its `rank` and `pid`, and rank 0's answer is the learner's.
 
     coordinator                                       learner
     hello {schema, settings: LearnerSettings}     ->  hello {schema, rank, info: LearnerInfo}
     anchor {updates: [[Sequence]]}                ->  result {AnchorResult}
     batch {step, sequences: [Sequence]}           ->  result {StepResult}
     sync {path, version, mode: full | lora}       ->  result {bytes, seconds, rounding_gap}
+    layout {}                                     ->  result {names, dtype_names, shapes} (sending.py)
+    connect {way, address, port, world_size}      ->  result {}, once all ends have met
+    send {}                                       ->  result {bytes, rounding_gap, update}
     canary {prefixes, candidates: [i32]}          ->  result {logprobs: [f32]}, a row a prefix (canary.py)
+    logprobs {sequences: [Sequence]}              ->  result {logprobs: [f32]}, of a dedicated reference alone
     checkpoint {path, state, optimizer}           ->  result {bytes, seconds}
     set {values}                                  ->  result {}
     stop {}                                       ->  result {}, then the process ends
@@ -21,16 +26,18 @@ from typing import Any
 
 import msgspec
 
+RANK_LOST = "rank_lost"  # code of an error that tells of another rank's end, not of its cause
+
 
 class LearnerSettings(msgspec.Struct):
     """All that the learner needs of the resolved config, with every default filled in."""
 
     model: str  # a folder that transformers loads
-    trainer_mode: str  # lora, full
+    trainer_mode: str  # lora, qlora, full
     dtype: str  # bfloat16, float16, float32
     seed: int
     deterministic: bool
-    variety: str  # gspo, gspo_token, grpo, dr_grpo
+    variety: str  # gspo, gspo_token, grpo, dr_grpo, ppo
     anchor: str  # behavior, proximal
     clip_eps_low: float
     clip_eps_high: float
@@ -49,9 +56,13 @@ class LearnerSettings(msgspec.Struct):
     lora_dropout: float = 0.0  # recorded in adapter_config.json; the forward pass never drops
     lora_target_modules: list[str] = msgspec.field(default_factory=lambda: ["all-linear"])
     resume_from: str | None = None  # a checkpoint folder with optimizer state
+    start_adapter: str | None = None  # a folder with the adapter that the run starts from
     kl_coef: float = 0.0
-    reference: str = "none"  # none, shared: where the reference policy is computed
+    reference: str = "none"  # none, shared, dedicated: where the reference policy is computed
     episode_tokens: int = 0  # rollout.max_turns x policy.max_tokens, by which dr_grpo divides
+    gamma: float = 1.0  # ppo: discount of a token
+    gae_lambda: float = 0.95  # ppo
+    value_coef: float = 0.5  # ppo: weight of the value loss
     base_name: str = ""  # what the user calls the base model; written into adapter_config.json
 
 
@@ -77,6 +88,9 @@ class Sequence(msgspec.Struct):
     temperature: float
     lag: int = 0  # updates made since the weights that sampled its oldest token; 0 shows numeric noise alone
     token_advantage: bytes = b""  # f32, per-turn credit (gspo_token); empty: `advantage` everywhere
+    logp_reference: bytes = b""  # f32, 0 where mask is 0; of a dedicated reference, where there is a penalty
+    reward: float = 0.0  # ppo, whose advantages the learner makes itself
+    token_reward: bytes = b""  # f32, 0 where mask is 0; empty: all of `reward` at the last sampled token
     token_temperature: bytes = b""  # f32, where its calls differ in it; empty: `temperature` everywhere
     logp_proximal: bytes = b""  # f32, 0 where mask is 0; `take_anchor` fills it in. Empty: the anchor is the behaviour
 
@@ -90,6 +104,7 @@ class SequenceResult(msgspec.Struct):
     gap_sd: float
     logp_learner: bytes  # f32, one a token, 0 where mask is 0
     prox: float | None = None  # c, the geometric mean of proximal / behaviour; None under the behaviour anchor
+    advantage: bytes = b""  # f32, one a token, 0 where mask is 0; ppo: what the learner made of the rewards
 
 
 class AnchoredSequence(msgspec.Struct):

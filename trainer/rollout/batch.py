@@ -123,6 +123,7 @@ def _sequences(episode: Episode, advantage: float, lag: int) -> Iterator[TrainSe
             mask=np.asarray(branch.mask, dtype="u1").tobytes(),
             logp_behavior=np.asarray(branch.logp, dtype="<f4").tobytes(),
             advantage=advantage,
+            reward=episode.total or 0.0,
             weight=branch.weight,
             temperature=temperatures[0],
             token_temperature=b"" if uniform else np.asarray(temperatures, dtype="<f4").tobytes(),

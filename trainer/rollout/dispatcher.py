@@ -8,19 +8,20 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from trainer.config import RunConfig
 from trainer.lag import Contained
 from trainer.rewards.advantages import GroupAdvantages
 from trainer.rollout.admission import first_overfull, newest_iteration
 from trainer.rollout.episode import Assignment, Episode
 from trainer.rollout.groups import Group, LiveGroup, Losses, Tally, check_share
 from trainer.rollout.meter import Meter
+from trainer.rollout.player import TaskAppDown
 from trainer.rollout.seeds import SeedCursor
+from trainer.rollout.sizes import Sizes
 
 Json = dict[str, Any]
 # An assignment, and what is set to the facts of it (WIRE 1.6) when the play has become stale and is to be given up.
@@ -35,34 +36,12 @@ class Keeper(Protocol):
     def refilled(self, group: Group) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """The batch arithmetic, and what an iteration may lose."""
-
-    episodes: int  # E
-    steps: int  # m
-    size: int  # G
-    iterations: int
-    max_refill_groups: int = 0
-    max_excluded_fraction: float = 1.0
-    timeout_s: float = 600.0  # a straggler is waited for until it is that old
-
-    @classmethod
-    def of(cls, config: RunConfig, derived: Mapping[str, int]) -> Sizes:
-        rollout = config.rollout
-        return cls(
-            episodes=derived["E"],
-            steps=derived["m"],
-            size=config.training.group_size,
-            iterations=derived["iterations"],
-            max_refill_groups=rollout.max_refill_groups,
-            max_excluded_fraction=rollout.max_excluded_fraction,
-            timeout_s=rollout.timeout_s,
-        )
+class Outage(Protocol):
+    """Of the task app."""
 
     @property
-    def groups(self) -> int:
-        return self.episodes // self.size
+    def going_on(self) -> bool: ...
+    def begin(self, met: str) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -97,18 +76,20 @@ class Dispatcher:
         score: Score,
         contained: Contained,
         keeper: Keeper,
+        outage: Outage,
         *,
         max_concurrent: int,
         max_lag: int | None,
         closed: int = 0,
         version: int = 0,
     ) -> None:
-        """closed: iterations whose batch was closed before; version: the weights that serve."""
+        """closed: iterations whose batch was closed before; version: the weights that serve. Nothing is started while
+        an outage goes on; call `fill` after it."""
         self.max_concurrent, self.max_lag = max_concurrent, max_lag
         self.admitting, self.opening = True, False
         self.tally, self.meter = Tally(), Meter()
         self._play, self._play_evaluation, self._cursor, self._sizes = play, play_evaluation, cursor, sizes
-        self._score, self._contained, self._keeper = score, contained, keeper
+        self._score, self._contained, self._keeper, self._outage = score, contained, keeper, outage
         self._closed, self._version, self._updates = closed, version, contained[version]
         self._live: dict[int, LiveGroup] = {}  # in the order of their opening
         self._ready: list[Group] = []
@@ -209,11 +190,16 @@ class Dispatcher:
         return len(self._running)
 
     @property
+    def oldest_start(self) -> float:
+        """Of the plays in flight, by the clock of the event loop. There must be one."""
+        return min(run.started for run in self._running)
+
+    @property
     def waits_for_policy(self) -> bool:
         """There is room, and training episodes to play, but not before newer weights serve."""
         opened = self._opened()
         return (
-            self.admitting
+            self._starting
             and self.opening
             and len(self._running) < self.max_concurrent
             and not self._queue
@@ -227,7 +213,6 @@ class Dispatcher:
         return {
             "running": len(self._running),
             "max": self.max_concurrent,
-            "generating": len(self._running),
             "ready": len(self._ready) * self._sizes.size + played,
             "need": self._sizes.episodes,
         }
@@ -254,11 +239,15 @@ class Dispatcher:
         )
         self._change.set()
 
+    @property
+    def _starting(self) -> bool:
+        return self.admitting and not self._outage.going_on
+
     def _next(self) -> _Running | None:
         """Evaluation first: weights wait for it. Then members of open groups, oldest first; then a new group."""
         loop = asyncio.get_running_loop()
         now, version = loop.time(), self._version
-        if not self.admitting:
+        if not self._starting:
             return None
         if self._evaluation and self._evaluating < self._evaluation_limit:
             assignment, done = self._evaluation.popleft()
@@ -331,8 +320,21 @@ class Dispatcher:
             elif run.done is not None and not run.done.done():
                 run.done.set_result(episode)
             self.fill()
+        except TaskAppDown as down:
+            self._give_back(run)
+            self._outage.begin(str(down))
+            self.fill()
         except BaseException as error:  # on to whoever waits for the batch; here nobody would hear it
             self.fail(error)
+
+    def _give_back(self, run: _Running) -> None:
+        """As if the play had not been started."""
+        where = run.assignment
+        if run.group is not None:
+            run.group.oldest[where.member] = None
+            heapq.heappush(self._queue, (run.group.iteration, run.group.index, where.member, where.replay))
+        elif run.done is not None and not run.done.done():
+            self._evaluation.appendleft((where, run.done))
 
     def _played(self, group: LiveGroup, episode: Episode) -> None:
         assignment = episode.assignment

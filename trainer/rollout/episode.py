@@ -22,6 +22,7 @@ class Assignment:
     member: int
     seed: int
     replay: int = 0
+    version: int | None = None  # the pinned weights of an evaluation; None: those that serve
 
 
 @dataclass(frozen=True, slots=True)

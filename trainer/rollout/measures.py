@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from trainer.rewards.advantages import mean_and_std
 from trainer.rollout.episode import TRUNCATED, Episode
 from trainer.rollout.groups import Group, Tally
 
@@ -17,15 +18,16 @@ def iteration_metrics(groups: Sequence[Group], tally: Tally) -> dict[str, float]
     """reward/*, length/*, turns/*, stop/*, error/*, tokens/*: what stands on the last step of an iteration."""
     episodes = [episode for group in groups for episode in group.members]
     rewards = np.array([episode.total for episode in episodes], dtype=np.float64)
+    mean, std = mean_and_std(rewards)
     advantages = [group.advantages for group in groups if group.advantages is not None]
     dead = [a.dead for a in advantages]
     good = [d and a.mean >= ALL_GOOD for d, a in zip(dead, advantages, strict=True)]
     bad = [d and a.mean <= 1e-6 for d, a in zip(dead, advantages, strict=True)]
     metrics = {
-        "reward/mean": float(rewards.mean()),
-        "reward/std": float(rewards.std()),
+        "reward/mean": mean,
+        "reward/std": std,
         "reward/max": float(rewards.max()),
-        "reward/env": float(rewards.mean()),
+        "reward/env": mean,
         "reward/frac_zero_std": float(np.mean(dead)),
         "reward/frac_all_good": float(np.mean(good)),
         "reward/frac_all_bad": float(np.mean(bad)),
@@ -58,6 +60,7 @@ def evaluation_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     metrics = {"eval/episodes": float(len(scored)), "eval/excluded": float(len(episodes) - len(scored))}
     if scored:
         rewards = np.array([episode.total for episode in scored], dtype=np.float64)
-        metrics |= {"eval/reward_mean": float(rewards.mean()), "eval/reward_std": float(rewards.std())}
+        mean, std = mean_and_std(rewards)
+        metrics |= {"eval/reward_mean": mean, "eval/reward_std": std}
         metrics |= {f"eval/{name}": value for name, value in episode_metrics(scored).items()}
     return metrics

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from trainer.inference.gateway import Gateway
-from trainer.inference.ledger import NO_TOOL_PARSER, CallPolicy
+from trainer.inference.ledger import NO_TOOL_PARSER, CallError, CallPolicy
 from trainer.rewards.outcome import episode_reward
 from trainer.rollout.episode import Assignment, Episode, Exclusion, stop_reason
 from trainer.rollout.trajectories import TokenRecordError, assemble
@@ -26,6 +26,8 @@ T = TypeVar("T")
 Stale = asyncio.Future[dict[str, Any]]
 
 FIRST_TRIES = 8  # a job whose first tries all fail stops (WIRE 1.6)
+OUTAGES = 3  # of the task app, that one play may meet before its failures count: it may be what ends the app
+THE_ENGINES = frozenset({"http_error", "timeout", "aborted", "app_error"})  # what an app makes of a call that failed
 LIMITS = frozenset({"context_length_exceeded", "call_limit"})  # an episode that meets one ends, cut but scored
 
 
@@ -54,6 +56,13 @@ class ModelUnfit(RuntimeError):
 
 class TaskAppFailing(RuntimeError):
     """The first tries of the job all failed. The text names the reason."""
+
+
+class TaskAppDown(RuntimeError):
+    """The play met a task app that is not there: to be played when it is back, and nothing is counted.
+
+    The text says what the play met.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,7 @@ class Player:
         self._rules, self._gateway, self._client, self._record = rules, gateway, client, record
         self._first_tries = first_tries
         self._jitter = random.Random(rules().seed)
+        self._outages: Counter[Assignment] = Counter()  # that a play has met
 
     async def play(self, assignment: Assignment, stale: Stale) -> Episode:
         """One episode, tried again under a new id after a retryable failure; its record is written.
@@ -107,6 +117,7 @@ class Player:
         Raises:
             TaskAppRejected: the app refuses us for good.
             TaskAppFailing: the first tries of the job all failed.
+            TaskAppDown: the app is not there; nothing is recorded.
             ModelUnfit: no try of the job can succeed.
         """
         rules = self._rules()
@@ -122,6 +133,8 @@ class Player:
             if failure is None:
                 self._first_tries.succeed()
                 return episode
+            if await self._met_outage(assignment, failure):
+                raise TaskAppDown(str(failure))
             try:
                 if failure.code != "stale":  # which was slow, and may have been well
                     self._first_tries.fail(failure)
@@ -142,6 +155,13 @@ class Player:
             with suppress(RolloutFailure):  # stale: the next try ends before it begins
                 await _unless_stale(pause, stale)
 
+    async def _met_outage(self, assignment: Assignment, failure: RolloutFailure) -> bool:
+        """No answer, or a 5xx, of an app that is not healthy either."""
+        if failure.code != "http_error" or self._outages[assignment] >= OUTAGES or await self._client.is_up():
+            return False
+        self._outages[assignment] += 1
+        return True
+
     async def _try(
         self, rules: PlayRules, assignment: Assignment, number: int, tries: list[dict[str, Any]], stale: Stale
     ) -> tuple[Episode, RolloutFailure | None]:
@@ -160,6 +180,7 @@ class Player:
                 top_k=rules.top_k,
                 repetition_penalty=rules.repetition_penalty,
                 template_kwargs=rules.template_kwargs,
+                version=assignment.version,
             ),
         )
         failure: RolloutFailure | None = None
@@ -196,6 +217,8 @@ class Player:
         episode.ended = time.time()
         episode.calls = record.calls
         episode.forced = record.forced
+        if failure is None or failure.code in THE_ENGINES:
+            failure = _engine_failure(record.errors) or failure
         if failure is None:
             failure = _settle(rules, episode, record.errors)
         if failure is not None:
@@ -212,12 +235,15 @@ class Player:
         return episode, failure
 
 
-def _settle(rules: PlayRules, episode: Episode, errors: list[Any]) -> RolloutFailure | None:
+def _engine_failure(errors: list[CallError]) -> RolloutFailure | None:
+    """Whatever the app made of a call that the engine failed, the engine was the cause."""
+    found = next((error.message for error in errors if error.code == "engine_error"), None)
+    return None if found is None else RolloutFailure("engine_error", {"cause": found}, found)
+
+
+def _settle(rules: PlayRules, episode: Episode, errors: list[CallError]) -> RolloutFailure | None:
     """Checks what the app answered against what the gateway recorded, and scores it."""
     assert episode.parsed is not None
-    for error in errors:
-        if error.code == "engine_error":
-            return RolloutFailure("engine_error", {"cause": error.message}, error.message)
     try:
         check_against_calls(
             episode.parsed,

@@ -205,6 +205,14 @@ class TaskAppClient:
             )
         raise AssertionError("the last try returns or raises")
 
+    async def is_up(self) -> bool:
+        """Whether `/health` answers 200 now."""
+        try:
+            status, _ = await self._gate_get("/health")
+        except httpx.ConnectError:
+            return False
+        return status == "200"
+
     async def info(self) -> ServiceInfo:
         """`GET /info`: rubrics and limits. An app without it, or with a broken one, gives the empty model."""
         answer = await self._get("/info")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from trainer.config import RunConfig
-from trainer.devices import on_gpu
+from trainer.devices import learner_devices, on_gpu, replica_devices
 from trainer.inference.engine import Engine
 from trainer.learner.client import LearnerProcess
+from trainer.weights.base import WeightSync
+from trainer.weights.direct import DirectSync, Way
 from trainer.weights.lora import LoraSync
 from trainer.weights.slots import SlotSync
 from trainer.weights.verified import VerifiedSync
@@ -21,23 +24,52 @@ def sync_mode(config: RunConfig, engine_kind: str) -> str:
     return "lora" if weight_sync.mode == "lora" and engine_kind == "vllm" else "full"
 
 
-def why_files(config: RunConfig, engine_kind: str) -> str:
-    """Why weights go through files, for the log: training.weight_sync.direct asks for better where it can be had."""
+def way_of(config: RunConfig, engine_kind: str) -> tuple[Way | None, str]:
+    """How weights go from device to device, and why so or, with None, through files (training.weight_sync.direct)."""
     if engine_kind != "vllm":
-        return "the local engine reads them from files"
+        return None, "the local engine reads them from files"
     if sync_mode(config, engine_kind) == "lora":
-        return "an adapter is small, and vLLM loads adapters from files alone"
+        return None, "an adapter is small, and vLLM loads adapters from files alone"
     if not config.training.weight_sync.direct:
-        return "training.weight_sync.direct = false"
+        return None, "training.weight_sync.direct = false"
+    if config.inference.url is not None:
+        return None, "a server that is not ours reads them from files"
     if not on_gpu(config):
-        return "there is no GPU to send them from"
-    return "sending them from device to device is not built yet"
+        return None, "there is no GPU to send them from"
+    if config.policy.trainer_mode != "full":
+        return None, "a merged copy has the adapted layers alone, and needs the model's own files for the others"
+    learner, engines = learner_devices(config, {}), replica_devices(config, {})
+    shared = {*learner} & {device for devices in engines for device in devices}
+    if not shared:
+        return "nccl", "learner and engine have GPUs of their own"
+    if len(learner) == 1 and engines == [learner]:
+        return "ipc", "learner and engine share one GPU"
+    return None, "learner and engine share GPUs, and CUDA IPC is for one GPU alone"
 
 
-def choose(config: RunConfig, learner: LearnerProcess, engine: Engine, folder: Path) -> VerifiedSync | None:
-    """None where training.weight_sync is off."""
-    mode = sync_mode(config, engine.kind)
+def choose(
+    config: RunConfig,
+    learner: LearnerProcess,
+    engine: Engine,
+    folder: Path,
+    tell: Callable[[str], object] = lambda text: None,
+    *,
+    engine_starts_behind: bool = False,
+) -> VerifiedSync | None:
+    """None where training.weight_sync is off.
+
+    Args:
+        tell: hears which way weights go, and why.
+        engine_starts_behind: the learner starts from an adapter, and the engine from the model that it is for.
+    """
+    mode, (way, why) = sync_mode(config, engine.kind), way_of(config, engine.kind)
     if mode == "none":
         return None
-    transport = LoraSync(learner, engine, folder) if mode == "lora" else SlotSync(learner, engine, folder)
-    return VerifiedSync(transport, engine, learner, config.training.weight_sync.verify_every_k)
+    tell(f"weights go {f'from device to device ({way})' if way else 'through files'}: {why}")
+    transport: WeightSync
+    if way is not None:
+        transport = DirectSync(way, learner, engine, folder, tell)
+    else:
+        transport = LoraSync(learner, engine, folder) if mode == "lora" else SlotSync(learner, engine, folder)
+    every_k = config.training.weight_sync.verify_every_k
+    return VerifiedSync(transport, engine, learner, every_k, send_first=engine_starts_behind and mode != "lora")

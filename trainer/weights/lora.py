@@ -1,7 +1,7 @@
 """Adapters through files: a folder per version, as the engine's prefix cache tells versions apart by (WIRE 5.9).
 
 The engine puts the new adapter in the place of the earlier one, for running calls too, or serves it under a name of
-its own (`VllmSettings.max_loras`). Either way every call goes through an adapter, from version 0 on: a call that began
+its own (`VllmSettings.versioned`). Either way every call goes through an adapter, from version 0 on: a call that began
 on the bare base model could not be given one.
 """
 
@@ -11,7 +11,7 @@ import shutil
 import time
 from pathlib import Path
 
-from trainer.inference.engine import Engine
+from trainer.inference.engine import Engine, EngineError
 from trainer.learner.client import LearnerProcess
 from trainer.weights.base import TIMEOUT_S, SyncReport, WeightSync, bounded
 
@@ -23,7 +23,12 @@ class LoraSync(WeightSync):
         self._learner, self._engine, self._folder, self._timeout_s = learner, engine, folder, timeout_s
 
     async def start(self, version: int) -> None:
-        await self.sync(version)
+        try:
+            await self.sync(version)
+        except EngineError as error:
+            if not self._engine.url:
+                raise
+            raise EngineError(f"{error}; the server must see {self._folder} under that path") from error
 
     async def sync(self, version: int) -> SyncReport:
         started = time.monotonic()

@@ -31,6 +31,8 @@ class SlotSync(WeightSync):
 
     async def sync(self, version: int) -> SyncReport:
         started = time.monotonic()
+        if self._engine.url and self._in_use is None:
+            await self._engine.check_shared(self._folder)
         slot = self._folder / ("slot_1" if self._in_use != self._folder / "slot_1" else "slot_0")
         try:
             written = await bounded(

@@ -41,7 +41,11 @@ class VerifiedSync(WeightSync):
         learner: LearnerProcess,
         verify_every_k: int,
         timeout_s: float = TIMEOUT_S,
+        *,
+        send_first: bool = False,
     ) -> None:
+        """send_first: `start` sends the weights, whatever the transport has to prepare."""
+        self._send_first = send_first
         self.verify_every_k = verify_every_k
         self._transport, self._engine, self._learner, self._timeout_s = transport, engine, learner, timeout_s
         self._prefixes: list[Ids] = []
@@ -55,6 +59,8 @@ class VerifiedSync(WeightSync):
 
     async def start(self, version: int) -> None:
         await self._transport.start(version)
+        if self._send_first:
+            await self._transport.sync(version)
         if self.verify_every_k:
             await self._check()  # nothing to compare with yet: it measures the noise
             self._checked_at = self._learner.steps

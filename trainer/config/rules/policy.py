@@ -183,6 +183,9 @@ def weight_sync(facts: Facts) -> Iterator[Problem]:
             fix="delete this line",
             code="weight_sync",
         )
+    elif facts.given("training.weight_sync.mode") and facts.entries["training.weight_sync.mode"].value != mode:
+        why = f"{mode} instead: the local engine decodes with merged weights, not through an adapter"
+        yield facts.note("training.weight_sync.mode", why, fix=f'mode = "{mode}"', code="weight_sync")
     if not facts["training.weight_sync.enable"]:
         key = "training.weight_sync.enable"
         if not facts.given(key) or facts.entries[key].value:

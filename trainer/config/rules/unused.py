@@ -56,6 +56,11 @@ UNUSED: tuple[Unused, ...] = (
         "read with algorithm.method ppo only",
     ),
     Unused(
+        ("training.advantage_std", "rollout.max_refill_groups"),
+        _is("algorithm.method", "ppo"),
+        "with method ppo advantages come from the value head, and groups of equal rewards are trained on",
+    ),
+    Unused(
         _under("training.lora", "r", "alpha", "dropout", "target_modules"),
         _is("policy.trainer_mode", "full"),
         "policy.trainer_mode is full: there is no adapter",

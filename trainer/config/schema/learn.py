@@ -239,7 +239,7 @@ class TrainingConfig(Section):
     gamma: Fraction = key(
         1.0,
         group="ppo",
-        help="Discount of later turns' rewards.",
+        help="Discount for each sampled token that lies between a reward and what earned it.",
         why="GAE needs it",
         checks="noted with another method than ppo",
         visible_when=WITH_PPO,

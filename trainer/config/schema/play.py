@@ -106,7 +106,7 @@ class RolloutConfig(Section):
         600.0,
         group="failures",
         help="Limit of one rollout: the HTTP timeout, and safety.max_time_s of the request. It is also the longest "
-        "that the learner waits for a straggler.",
+        "that the learner waits for a straggler, and, at least 300 s, that a run waits for a task app that is down.",
         why="one stuck app call must not stop a run",
         unit="s",
         resume=True,

@@ -281,7 +281,7 @@ class PolicyConfig(Section):
         group="model",
         help="Starts from a checkpoint: ft:JOB[@STEP], rl:BASE:JOB, or a checkpoint folder. An adapter continues as "
         "an adapter.",
-        checks="exactly one of model_name and source; not checked yet: that it is there",
+        checks="exactly one of model_name and source; at the start: that it is there",
         example="ft:my-job@40",
     )
     trainer_mode: Literal["lora", "qlora", "full"] = key(
@@ -290,7 +290,7 @@ class PolicyConfig(Section):
         group="model",
         help="lora: an adapter only; qlora: an adapter on a 4-bit base; full: all weights. full keeps an fp32 master "
         "copy: 16-18 bytes a parameter.",
-        checks="qlora needs CUDA and bitsandbytes: checked at launch; not checked yet: an engine that can serve it",
+        checks="qlora needs CUDA and bitsandbytes: checked at launch; and vLLM: checked at the start",
         example="lora",
         synonyms="use_lora use_peft peft peft_type finetuning_type",
     )

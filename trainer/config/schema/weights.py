@@ -31,7 +31,7 @@ class WeightSyncConfig(Section):
         help="lora sends the adapter only, full sends all weights. For a LoRA run full is a merged copy: merged in "
         "float32, cast once, swapped in between decode steps.",
         derived="full for full; lora for qlora; lora for lora, but full on a CPU, where decoding through an adapter "
-        "costs half the speed",
+        "costs half the speed; always full for lora on the local engine",
         checks='lora with trainer_mode full, and full with qlora, are errors; "direct" is the default with '
         "direct = true",
         visible_when=WITH_SYNC,
@@ -40,8 +40,9 @@ class WeightSyncConfig(Section):
         True,
         origin="ref",
         help="Device to device (NCCL, or CUDA IPC on one GPU) where GPU and engine support it, else through files, "
-        "with the reason logged once. false: always through files.",
-        checks="not checked yet: files need a path that learner and engine both see",
+        "with the reason logged once. false: always through files. Adapters, merged copies and a server of "
+        "inference.url get files.",
+        checks="a server of inference.url is asked at start whether it sees the run folder under the same path",
         visible_when=WITH_SYNC,
     )
     verify_every_k: NonNegative = key(

@@ -14,17 +14,18 @@ from trainer.inference.vllm.http import VllmClient
 
 NAME = "adapter"  # versions are adapter-v12
 _VERSION = re.compile(rf"{NAME}-v\d+")
+MOST_LIVE = 2  # versions of training calls, under versioned names
 RETIRE_S = 60.0  # how long a new version waits for the oldest one's calls to end
 
 
 class Adapters:
     """One name whose weights are replaced in place, or (`versioned`) a name for each version: then a call keeps the
-    version it began with, and a version is unloaded once no call samples from it."""
+    version it began with, and a version is unloaded once no call samples from it. Either way one version may be pinned
+    under the name of its version."""
 
-    def __init__(self, most_live: int, note: Callable[[str], None]) -> None:
-        """most_live: adapters that may be live at once (`max_loras`)."""
-        self.versioned = most_live > 1
-        self._most_live, self._note = most_live, note
+    def __init__(self, versioned: bool, note: Callable[[str], None]) -> None:
+        self.versioned, self._note = versioned, note
+        self.pinned: tuple[Path, int] | None = None
         self._loaded: set[str] = set()
         self._running: Counter[int] = Counter()  # calls in flight by the version they began with
         self._ended = asyncio.Event()
@@ -51,9 +52,13 @@ class Adapters:
             if _VERSION.fullmatch(name := str(model.get("id"))):
                 await updates.unload_adapter(client, name)
 
+    def name(self, version: int, *, pinned: bool = False) -> str:
+        """What a call asks for."""
+        return f"{NAME}-v{version}" if self.versioned or pinned else NAME
+
     async def load(self, client: VllmClient, folder: Path, version: int) -> str:
         """The name that new calls ask for. Raises EngineError, UpdateBroken."""
-        name = f"{NAME}-v{version}" if self.versioned else NAME
+        name = self.name(version)
         if name in self._loaded and not self.versioned:
             await updates.reload_adapter(client, name, folder)
         else:
@@ -63,10 +68,17 @@ class Adapters:
         self._loaded.add(name)
         return name
 
+    async def load_pinned(self, client: VllmClient) -> None:
+        """The pinned version beside the one that serves, which was loaded first. Raises EngineError."""
+        if self.pinned is not None and (name := self.name(self.pinned[1], pinned=True)) not in self._loaded:
+            await updates.load_adapter(client, name, self.pinned[0])
+            self._loaded.add(name)
+
     async def make_room(self) -> None:
         """Waits until a new version can be live beside those that running calls use; then goes on anyway."""
         deadline = time.monotonic() + RETIRE_S
-        while len(self.in_flight) >= max(2, self._most_live):
+        pinned = {self.pinned[1]} if self.pinned else set()  # which has a place of its own
+        while len({*self.in_flight} - pinned) >= MOST_LIVE:
             self._ended.clear()
             try:
                 await asyncio.wait_for(self._ended.wait(), deadline - time.monotonic())
@@ -76,7 +88,9 @@ class Adapters:
 
     async def retire(self, client: VllmClient, current: int) -> None:
         """Unloads the versions that nothing samples from. Raises EngineError."""
-        live = {f"{NAME}-v{version}" for version in (current, *self.in_flight)}
+        live = {self.name(version) for version in (current, *self.in_flight)}
+        if self.pinned is not None:
+            live.add(self.name(self.pinned[1], pinned=True))
         for name in sorted(self._loaded - live):
             await updates.unload_adapter(client, name)
             self._loaded.discard(name)

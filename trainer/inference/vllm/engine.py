@@ -1,8 +1,6 @@
 """The vLLM engine: a server process of ours, or a running server, behind the Engine ABC.
 
-Lifecycle: start -> serving <-> updating, and down -> (restart at the current weights) -> serving, until the restarts
-are used up. New calls wait while it is updating or down; running ones go on through an update and fail with the
-process. A server of ours that brings no token any more is ended, and so started again.
+New calls wait while it is updating or down; running ones go on through an update and fail with the process.
 """
 
 from __future__ import annotations
@@ -10,36 +8,30 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
-from trainer.inference.engine import Chunk, ContextOverflow, Engine, EngineError, Json, Reply, Sampling
+from trainer.inference.engine import Chunk, ContextOverflow, EngineError, Json, Reply, Sampling
 from trainer.inference.vllm import calls, hang, probe, updates
 from trainer.inference.vllm.adapters import Adapters
 from trainer.inference.vllm.chats import VllmChat
 from trainer.inference.vllm.describe import record
-from trainer.inference.vllm.gate import opened
-from trainer.inference.vllm.http import Refused, VllmClient, without_user
+from trainer.inference.vllm.http import Refused, VllmClient
 from trainer.inference.vllm.options import VllmSettings, arguments
-from trainer.inference.vllm.process import VllmProcess
-from trainer.inference.vllm.restarts import Restarts, start_again
+from trainer.inference.vllm.server import BASE, VllmServer
 from trainer.models import ResolvedModel
 
-BASE = "base"  # the name of the model on a server of ours
 QUIET_S = 0.1  # a stream that brings nothing for so long after a pause is drained
-DYING_S = 8.0  # a server whose engine is dead ends by itself, and says why
 
 
 class ServerLost(EngineError):
     """A server of ours did not live through an update. The text is the cause."""
 
 
-class VllmEngine(Engine):
+class VllmEngine(VllmServer):
     """`settings.sync` says what `load_weights` gets: folders of merged weights, or of adapters."""
-
-    kind = "vllm"
 
     def __init__(
         self,
@@ -51,46 +43,16 @@ class VllmEngine(Engine):
         sink: Callable[[bytes], object] = lambda line: None,
     ) -> None:
         """`url`: a running server, which is neither started nor stopped. VLLM_API_KEY holds its key."""
-        self.model_name, self.max_model_len, self.weight_version = model.name, settings.max_model_len, 0
-        self.notes: list[str] = []  # restarts, for the record; the reader empties it
-        self._model, self._settings, self._url = model, settings, url
-        self.url = without_user(url or "")
+        super().__init__(settings, url, startup_timeout_s, sink)
+        self.model_name, self.max_model_len, self._model = model.name, settings.max_model_len, model
         self._salt = secrets.token_hex(8)  # an earlier run on the same server had a version 1 as well
         self._loads = 0  # and a version may be sent twice, after a canary that failed
-        self._startup_timeout_s, self._sink = startup_timeout_s, sink
-        self._process: VllmProcess | None = None
-        self._base_name, self._name = BASE, BASE  # name of the base model; name that new calls ask for
-        self._current: tuple[Path, int] | None = None  # the weights to go back to after a restart
-        self._adapters = Adapters(settings.max_loras, self._note)
-        self._progress = hang.Progress()
-        self._open = asyncio.Event()  # set while new calls may go to the server
-        self._changing = asyncio.Lock()  # held by an update, and by a restart
-        self._restarts = Restarts()
-        self._watcher: asyncio.Task[None] | None = None
-        self._looking = asyncio.Lock()  # one look at its health at a time
-        self._stopping = False
-        self._why_ended = ""  # why we ended the server ourselves
-        self.fate = ""  # once ended: why
-
-    # --- life -----------------------------------------------------------------------------------------------
-
-    @property
-    def pid(self) -> int | None:
-        child = self._process.child if self._process else None
-        return None if child is None or child.ended.done() else child.pid
-
-    @property
-    def state(self) -> str:
-        if super().state != "serving" or self._open.is_set():
-            return super().state
-        if self._changing.locked() and self._alive():
-            return "updating"
-        return "restarting" if self._restarts.count else "starting"
-
-    @property
-    def tail(self) -> str:
-        """The last lines that the process printed."""
-        return self._process.tail if self._process else ""
+        self._name = BASE  # that new calls ask for
+        self._current: tuple[Path | None, int] | None = None  # the weights to go back to after a restart
+        self.fetch: Callable[[int], Awaitable[Path]] | None = None  # brings them, where they were never in files
+        self.starts = 0  # servers so far: another one has joined nothing
+        self._adapters = Adapters(settings.versioned, self._note)
+        self.pins = settings.sync == "lora" and (settings.pins or url is not None)
 
     async def start(self) -> None:
         """Returns when the server answers and can do what a run needs of it. Raises EngineError."""
@@ -111,20 +73,7 @@ class VllmEngine(Engine):
         except BaseException:
             await self.stop()
             raise
-        self._let_in()
-        if self._process is not None:
-            self._watcher = asyncio.create_task(self._watch())
-
-    def _let_in(self) -> None:
-        self._progress.rest()
-        self._open.set()
-
-    async def _start_process(self) -> None:
-        """A new server with the current weights. Raises EngineError."""
-        self._process = VllmProcess(self._settings, self._base_name, self._sink)
-        await self._process.start(self._startup_timeout_s)
-        self._client = self._process.client
-        await self._prepare()
+        self._begin()
 
     async def _attach(self, url: str) -> None:
         """Raises EngineError where nobody answers, or where the server cannot do what the run needs."""
@@ -154,77 +103,14 @@ class VllmEngine(Engine):
             await updates.prepare_transfer(self._client)
         if self._can.weight_version:
             await updates.label(self._client, self.weight_version)
+        self.starts += 1
         if self._current is not None:
-            await self._apply(*self._current)
-
-    async def stop(self) -> None:
-        self._stopping = True
-        if self._watcher is not None:
-            self._watcher.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watcher
-        if self._process is not None:
-            await self._process.stop()
-        elif hasattr(self, "_client"):
-            await self._client.close()
-        self._end()
-
-    def _end(self) -> None:
-        self._open.clear()
-        if hasattr(self, "ended") and not self.ended.done():
-            self.ended.set_result(None)
-
-    async def _watch(self) -> None:
-        """Starts the server again when it ends, until that has happened too often."""
-        while True:
-            assert self._process is not None and self._process.child is not None
-            while not self._process.child.ended.done():
-                await asyncio.wait([self._process.child.ended], timeout=hang.LOOK_S)
-                await self._end_if_hung(self._process.client)
-            self._open.clear()
-            await self._process.stop()
-            cause, self._why_ended = self._why_ended or self._process.cause_of_end(), ""
-            async with self._changing:
-                self.fate = await start_again(self._restarts, cause, self.weight_version, self._start_over, self._note)
-                if self.fate:
-                    self._end()
-                    return
-                self._let_in()
-
-    async def _start_over(self) -> None:
-        """Raises EngineError, and then nothing is left of the try."""
-        try:
-            await self._start_process()
-        except EngineError:
-            if self._process is not None:
-                await self._process.stop()
-            raise
-
-    async def _end_if_hung(self, client: VllmClient) -> None:
-        if not self._progress.suspicious or self._changing.locked():
-            return
-        prompt, one = await self.tokenize(probe.SOME_PROMPT), Sampling(0.0, 1)
-        body = self._endpoint.request(prompt, one, [], self._base_name, self._salt)
-        if (why := await hang.hung(self._progress, client, self._endpoint.path, body)) and not self._changing.locked():
-            await self._end_server(why, dying=False)
-
-    def _note(self, text: str) -> None:
-        self.notes.append(text)
-        self._sink(f"==== {text}\n".encode())
-
-    async def _is_well(self) -> bool:
-        """Asked after a failed call. A server whose engine has died answers on for a while: no call goes there any
-        more, and new ones wait for the next server."""
-        process = self._process
-        if process is None or self._stopping:
-            return True
-        async with self._looking:
-            if self._process is not process or process.child is None or process.child.ended.done():
-                return False
-            if await process.client.healthy():
-                return True
-            await self._end_server("vLLM did not answer /health any more", dying=True)
-            return False
+            path, version = self._current
+            if path is None:
+                assert self.fetch is not None
+                path = await self.fetch(version)
+            await self._apply(path, version)
+            await self._adapters.load_pinned(self._client)
 
     # --- calls ----------------------------------------------------------------------------------------------
 
@@ -250,7 +136,7 @@ class VllmEngine(Engine):
             raise ContextOverflow(f"the prompt has {len(prompt_ids)} tokens, the context limit is {self.max_model_len}")
         while True:
             await self._admitted()
-            version, begun = self.weight_version, False
+            version, begun = self.weight_version if sampling.version is None else sampling.version, False
             self._adapters.begin_call(version)
             try:
                 async for chunk in self._stream(prompt_ids, sampling, version):
@@ -267,14 +153,16 @@ class VllmEngine(Engine):
                 self._adapters.end_call(version)
 
     async def _stream(self, prompt_ids: Sequence[int], sampling: Sampling, version: int) -> AsyncIterator[Chunk]:
-        total, finish, kept = 0, None, self._keeps_versions
-        ends, salt = sorted(self.eos_token_ids), f"{self._salt}-{self._loads}-v{version}"
-        body = self._endpoint.request(prompt_ids, sampling, ends, self._name, salt)
+        pinned = sampling.version is not None
+        total, finish, kept = 0, None, pinned or self._keeps_versions
+        name = self._adapters.name(version, pinned=True) if pinned else self._name
+        salt = f"{self._salt}-{'pinned' if pinned else self._loads}-v{version}"
+        body = self._endpoint.request(prompt_ids, sampling, sorted(self.eos_token_ids), name, salt)
         with self._progress.call():
             async with aclosing(self._client.stream(self._endpoint.path, body)) as choices:
                 async for choice in choices:
                     self._progress.arrived()
-                    # under a versioned name a call keeps its version, whatever the engine calls its own by now
+                    # under the name of a version a call keeps it, whatever the engine calls its own by now
                     told = version if kept else self.weight_version
                     chunk = calls.chunk_of(self._endpoint, choice, told, top=sampling.top_logprobs > 0)
                     total, finish = total + len(chunk.token_ids), chunk.finish_reason
@@ -284,26 +172,48 @@ class VllmEngine(Engine):
         if finish is None:
             raise EngineError("vLLM ended the stream of a call before its last token")
 
-    async def _admitted(self) -> None:
-        """Returns when calls may go to the server; waits through updates and restarts. Raises EngineError."""
-        if not await opened(self._open, self.ended, self._startup_timeout_s):
-            waited = f"vLLM took no calls for {self._startup_timeout_s:g} s; see its log"
-            raise self._gone() if self.ended.done() else EngineError(waited)
-
-    def _gone(self) -> EngineError:
-        return EngineError(self.fate or "vLLM is not running any more; see its log")
+    async def _hung(self) -> str | None:
+        prompt, one = await self.tokenize(probe.SOME_PROMPT), Sampling(0.0, 1)
+        body = self._endpoint.request(prompt, one, [], self._base_name, self._salt)
+        return await hang.hung(self._progress, self._client, self._endpoint.path, body)
 
     # --- weights --------------------------------------------------------------------------------------------
 
     @property
     def serving_versions(self) -> frozenset[int]:
-        kept = self._adapters.in_flight if self._keeps_versions else ()
-        return frozenset({self.weight_version, *kept})
+        kept = self._adapters.in_flight if self._keeps_versions else []
+        pinned = [] if self._adapters.pinned is None else [self._adapters.pinned[1]]
+        return frozenset({self.weight_version, *kept, *pinned})
 
     @property
     def _keeps_versions(self) -> bool:
         """Whether a call keeps the weights that it began with."""
         return self._settings.sync == "lora" and self._adapters.versioned
+
+    async def pin(self) -> int:
+        async with self._changing:
+            if self.ended.done():
+                raise self._gone()
+            assert self._current is not None  # every call goes through an adapter, from version 0 on
+            path, version = self._current
+            assert path is not None
+            self._adapters.pinned = path, version
+            await self._unless_dead(self._adapters.load_pinned(self._client))
+            return version
+
+    async def unpin(self) -> None:
+        async with self._changing:
+            self._adapters.pinned = None
+            if not self.ended.done():
+                await self._unless_dead(self._adapters.retire(self._client, self.weight_version))
+
+    async def _unless_dead(self, work: Awaitable[None]) -> None:
+        """A change that the next server begins with, should this one not live through it. Raises EngineError."""
+        try:
+            await work
+        except EngineError:
+            if await self._is_well():
+                raise
 
     async def load_weights(self, path: Path, version: int) -> None:
         """Files are checked first, by name, shape and type. A server of ours that does not live through the update is
@@ -322,22 +232,44 @@ class VllmEngine(Engine):
             except EngineError as error:
                 raise EngineError(f"vLLM ended in the update to weight version {version}: {cause}; {error}") from None
 
-    async def _load_weights(self, path: Path, version: int) -> None:
+    @property
+    def workers(self) -> int:
+        """Processes that hold a part of the model."""
+        return max(1, len(self._settings.cuda_devices))
+
+    async def check_shared(self, folder: Path) -> None:
+        """Raises EngineError where the server does not see `folder` under that path."""
+        if self._settings.sync == "full":
+            await updates.check_shared(self._client, folder)
+
+    async def join(self, way: str, options: Json) -> None:
+        """Opens its end of a way from device to device (nccl, ipc). Raises EngineError."""
+        await self._admitted()
+        async with self._changing:
+            await updates.join(self._client, way, options)
+
+    async def receive(self, update: Json, version: int) -> None:
+        """Serves what the learner sends meanwhile as `version`. Raises EngineError; what a server of ours holds then is
+        undefined, and it is started again."""
+        await self._load_weights(update, version)
+
+    async def _load_weights(self, update: Path | Json, version: int) -> None:
         async with self._changing:
             if self.ended.done():
                 raise self._gone()
-            await asyncio.to_thread(updates.check, self._base, path, self._settings)
+            if isinstance(update, Path):
+                await asyncio.to_thread(updates.check, self._base, update, self._settings)
             before = self._current, self.weight_version, self._name
             try:
                 if self._keeps_versions:
                     await self._adapters.make_room()
-                    await self._apply(path, version)
+                    await self._apply(update, version)
                     await self._adapters.retire(self._client, version)
                     return
                 self._open.clear()
                 async with updates.paused(self._client):
                     await self._drain()
-                    await self._apply(path, version)
+                    await self._apply(update, version)
             except (EngineError, asyncio.CancelledError) as error:
                 cancelled = isinstance(error, asyncio.CancelledError)
                 well = cancelled or self._process is None or await self._process.client.healthy()
@@ -352,11 +284,13 @@ class VllmEngine(Engine):
                 if self._alive():
                     self._let_in()
 
-    async def _apply(self, path: Path, version: int) -> None:
+    async def _apply(self, update: Path | Json, version: int) -> None:
         """Loads and labels; afterwards new calls get `version`."""
+        path = update if isinstance(update, Path) else None
         if self._settings.sync == "full":
-            await updates.transfer(self._client, path, str(version))
+            await updates.transfer(self._client, update, str(version))
         else:
+            assert path is not None
             self._name = await self._adapters.load(self._client, path, version)
             if self._can.weight_version and not self._adapters.versioned:
                 await updates.label(self._client, version)
@@ -370,28 +304,6 @@ class VllmEngine(Engine):
             return
         while (wait := QUIET_S - self._progress.silent_s) > 0:  # noqa: ASYNC110 - silence has no event
             await asyncio.sleep(wait)
-
-    async def _end_server(self, why: str, *, dying: bool) -> str:
-        """It cannot be used any more; ended, one of ours is started again with the current weights. `dying`: it may be
-        about to end by itself, and its own last words count more than `why`. Gives what counts."""
-        self._open.clear()
-        process = self._process
-        if process is None or process.child is None:
-            self.fate = f"the vLLM server at {self.url} cannot be used any more: {why}"
-            self._end()
-            return why
-        if dying:
-            await asyncio.wait([process.child.ended], timeout=DYING_S)
-        by_itself = process.child.ended.done()
-        if not by_itself:
-            self._why_ended = why
-        await process.stop()
-        return process.cause_of_end() if by_itself else why
-
-    def _alive(self) -> bool:
-        if self._process is None:
-            return not self.ended.done()
-        return self.pid is not None
 
     def describe(self) -> Json:
         can, chat, endpoint = (getattr(self, name, None) for name in ("_can", "_chat", "_endpoint"))

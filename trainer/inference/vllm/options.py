@@ -38,15 +38,23 @@ class VllmSettings:
     max_model_len: int
     sync: Sync
     cuda_devices: tuple[str, ...] = ()  # empty: on the CPU
+    takes_handles: bool = False  # weights over CUDA IPC, told to it as pickled handles
     cores: tuple[int, ...] = ()  # CPU: the cores it may use
     lora_r: int = 16
-    max_loras: int = 1  # adapter versions that may be live at once; 1 is one name, updated in place
+    four_bit: bool = False  # quantises the model as it loads it
+    versioned: bool = False  # adapters: a name for each version, instead of one that is updated in place
+    pins: bool = False  # adapters: room for one more, which an evaluation plays with
     gpu_memory_utilization: float | None = None
     max_num_seqs: int | None = None
     enforce_eager: bool = False
     images_per_prompt: int | None = None
     tool_call_parser: str | None = None  # one of vLLM's
     extra: Mapping[str, Any] = field(default_factory=dict)  # vllm.<other>
+
+    @property
+    def max_loras(self) -> int:
+        """Adapters that may be live at once."""
+        return (2 if self.versioned else 1) + self.pins
 
     @property
     def on_cpu(self) -> bool:
@@ -94,6 +102,8 @@ def arguments(settings: VllmSettings, served_name: str, socket: str) -> list[str
     if settings.sync == "lora":
         rank = lora_rank(settings.lora_r)
         own |= {"enable_lora": True, "max_lora_rank": rank, "max_loras": settings.max_loras}
+    if settings.four_bit:
+        own |= {"quantization": "bitsandbytes", "load_format": "bitsandbytes"}
     extra = {key.replace("-", "_"): value for key, value in settings.extra.items()}
     if settings.on_cpu:
         if extra.get("enable_chunked_prefill"):

@@ -124,6 +124,8 @@ def environment(settings: VllmSettings, folder: str) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         **visible(settings.cuda_devices),
     }
+    if settings.takes_handles:
+        env["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"  # none but us can reach its socket
     if settings.on_cpu:
         env["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, settings.cores)) or "auto"
     return env

@@ -7,11 +7,12 @@ before the engine is asked, by headers alone; what still goes wrong there ends i
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from trainer.inference.engine import EngineError
+from trainer.inference.engine import EngineError, Json
 from trainer.inference.vllm.http import VllmClient
 from trainer.inference.vllm.options import TRANSFER_FLAGS, VllmSettings, lora_rank
 
@@ -122,11 +123,33 @@ async def prepare_transfer(client: VllmClient) -> None:
         raise EngineError(f"vLLM has to be started with {TRANSFER_FLAGS}: {error}") from None
 
 
-async def transfer(client: VllmClient, folder: Path, label: str) -> None:
-    """Merged or full weights through vLLM's own update calls. Raises UpdateBroken."""
+async def check_shared(client: VllmClient, folder: Path) -> None:
+    """Raises EngineError where the server does not see `folder` as we do."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mark = folder / f".mark-{secrets.token_hex(8)}"
+    mark.write_text(mark.name)
+    try:
+        await client.call("POST", "/init_weight_transfer_engine", {"init_info": {"mark": str(mark)}})
+    except EngineError as error:
+        why = f"weights go through files, and vLLM does not see {folder} under that path"
+        raise EngineError(f"{why}: {error}") from None
+    finally:
+        mark.unlink(missing_ok=True)
+
+
+async def join(client: VllmClient, way: str, options: Json) -> None:
+    """Opens the server's end of a way from device to device. Raises EngineError."""
+    info = {"way": way, "options": options}
+    await client.call("POST", "/init_weight_transfer_engine", {"init_info": info}, timeout_s=UPDATE_S)
+
+
+async def transfer(client: VllmClient, update: Path | Json, label: str) -> None:
+    """Merged or full weights through vLLM's own update calls: from files, or as the learner sends them meanwhile.
+    Raises UpdateBroken."""
+    info = {"path": str(update)} if isinstance(update, Path) else {"direct": update}
     try:
         await client.call("POST", "/start_weight_update", timeout_s=UPDATE_S)
-        await client.call("POST", "/update_weights", {"update_info": {"path": str(folder)}}, timeout_s=UPDATE_S)
+        await client.call("POST", "/update_weights", {"update_info": info}, timeout_s=UPDATE_S)
         await client.call("POST", "/finish_weight_update", {"weight_version": label}, timeout_s=UPDATE_S)
     except EngineError as error:
         raise UpdateBroken(str(error)) from None

@@ -1,4 +1,5 @@
-"""What runs inside vLLM's worker processes: weights from files, through vLLM's own plug-in points and nothing else.
+"""What runs inside vLLM's worker processes: weights from files or from the learner's device, through vLLM's own plug-in
+points and nothing else.
 
 vLLM imports this module by `--worker-extension-cls`. That registers the weight transfer backend below, which the
 server's `--weight-transfer-config` names and its init, start, update and finish calls drive; vLLM's layerwise reload
@@ -14,8 +15,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -32,32 +34,45 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass
-class FilesInit(WeightTransferInitInfo):
-    """Nothing to agree on: both sides see the same file system."""
+class OurInit(WeightTransferInitInfo):
+    mark: str = ""  # a file that holds its own name, if both sides see the same folder
+    way: str = ""  # nccl, ipc: opens it
+    options: dict[str, Any] = field(default_factory=dict)  # for vLLM's own engine of that way
 
 
 @dataclass
-class FilesUpdate(WeightTransferUpdateInfo):
-    path: str  # folder with *.safetensors under the names of the model's own files; a part of them is enough
+class OurUpdate(WeightTransferUpdateInfo):
+    path: str = ""  # folder with *.safetensors under the names of the model's own files; a part of them is enough
+    direct: dict[str, Any] = field(default_factory=dict)  # instead: the update of vLLM's own engine
 
 
-class FilesEngine(WeightTransferEngine[FilesInit, FilesUpdate]):
+class OurEngine(WeightTransferEngine[OurInit, OurUpdate]):
     """Loads the update laid over the model's own files. Whole layers: vLLM fuses q, k and v, so a reload that brings
-    one of them needs the others as well."""
+    one of them needs the others as well. Or has vLLM's own engines receive it, all layers of it."""
 
-    init_info_cls = FilesInit
-    update_info_cls = FilesUpdate
+    init_info_cls = OurInit
+    update_info_cls = OurUpdate
     supports_draft_weight_update = False
+    _direct: WeightTransferEngine[Any, Any] | None = None
 
-    def init_transfer_engine(self, init_info: FilesInit) -> None:
-        pass
+    def init_transfer_engine(self, init_info: OurInit) -> None:
+        if init_info.mark and Path(init_info.mark).read_text() != Path(init_info.mark).name:
+            raise ValueError(f"{init_info.mark} is another file here")
+        if init_info.way:
+            engine = WeightTransferEngineFactory._registry[init_info.way]()
+            self._direct = engine(self.config, self.vllm_config, self.device, self.model)
+            self._direct.init_transfer_engine(self._direct.parse_init_info(init_info.options))
 
     def start_weight_update(self) -> None:
         from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
 
         initialize_layerwise_reload(self.model)
 
-    def receive_weights(self, update_info: FilesUpdate) -> None:
+    def receive_weights(self, update_info: OurUpdate) -> None:
+        if not update_info.path:
+            assert self._direct is not None
+            self._direct.receive_weights(self._direct.parse_update_info(update_info.direct))
+            return
         self.model.load_weights(overlaid(Path(self.model_config.model), Path(update_info.path)))
 
     def finish_weight_update(self) -> None:
@@ -144,5 +159,5 @@ def _parent_of(pid: int) -> int | None:
 
 
 if BACKEND not in WeightTransferEngineFactory._registry:
-    WeightTransferEngineFactory.register_engine(BACKEND, FilesEngine)
+    WeightTransferEngineFactory.register_engine(BACKEND, OurEngine)
 _die_with_parents()

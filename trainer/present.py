@@ -1,0 +1,51 @@
+"""Who waits now, and how many are where: what status.json says of the pipeline (WIRE 5.4)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from trainer.outage import Outage
+from trainer.rollout.dispatcher import Dispatcher
+from trainer.waiting import Wait, Waits
+
+
+class Ledger(Protocol):
+    """Of the gateway."""
+
+    @property
+    def generating(self) -> int: ...
+
+
+class Steps(Protocol):
+    step: int
+
+
+class Present:
+    """Reads the parts of a pipeline."""
+
+    def __init__(self, dispatcher: Dispatcher, waits: Waits, outage: Outage, ledger: Ledger, done: Steps) -> None:
+        self._dispatcher, self._waits, self._outage = dispatcher, waits, outage
+        self._ledger, self._done = ledger, done
+
+    def waits(self) -> list[Wait]:
+        """Of those that the run's progress hangs on."""
+        since, outage = self._dispatcher.meter.held_since, self._outage.wait
+        held = [] if since is None else [Wait("rollouts", "policy", f"weights after step {self._done.step}", since)]
+        return self._waits.present + held + ([] if outage is None else [outage])
+
+    def replies(self) -> list[Wait]:
+        """What the episodes in flight wait for, and the others through them."""
+        running, generating = self._dispatcher.running, self._generating
+        if not running:
+            return []
+        since, playing = self._dispatcher.oldest_start, running - generating
+        waits = [Wait("rollouts", "task_app", f"{playing} task app replies", since)] if playing else []
+        return waits + ([Wait("rollouts", "engine", f"{generating} model calls", since)] if generating else [])
+
+    def depths(self) -> dict[str, Any]:
+        learner = {"learner": "waiting"} if any(wait.who == "learner" for wait in self._waits.present) else {}
+        return {**self._dispatcher.depths(), "generating": self._generating, **learner}
+
+    @property
+    def _generating(self) -> int:
+        return min(self._ledger.generating, self._dispatcher.running)
