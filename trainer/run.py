@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import errno
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from trainer.attempt import Attempt, surroundings
@@ -111,10 +110,3 @@ def _no_folder(run_dir: Path, error: OSError) -> int:
     hint = "free some space" if full else "choose another folder with --run-dir"
     say(f"{message}; {hint}")
     return tell("error", code=code, message=message, hint=hint, exit_code=EXIT_FAILED if full else EXIT_CONFIG)
-
-
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m trainer", description="The training engine of rltui.")
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    add_arguments(verbs.add_parser("run", help="run a config to its end"))
-    return parser.parse_args(argv)

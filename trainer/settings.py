@@ -8,7 +8,7 @@ from typing import Literal
 
 from trainer.config import Loaded, RunConfig
 from trainer.learner.protocol import LearnerSettings
-from trainer.rewards.rules import Blend, RewardRules
+from trainer.rewards.rules import reward_rules
 from trainer.rollout.player import PlayRules
 from trainer.start_from import Start
 
@@ -62,22 +62,6 @@ def play_rules(
         max_retries=rollout.max_retries,
         seed=config.training.seed,
         rewards=reward_rules(config, split, blend),
-    )
-
-
-def reward_rules(config: RunConfig, split: Literal["train", "eval"], blend: Mapping[str, float]) -> RewardRules:
-    """How an episode is scored. An evaluation compares nothing: it needs no credit per turn."""
-    training, rewards = config.training, config.training.rewards
-    return RewardRules(
-        enabled=rewards.step_rewards_enabled,
-        mode=rewards.step_rewards_mode,
-        progress_weight=rewards.step_rewards_indicator_lambda,
-        beta=rewards.step_rewards_beta,
-        event_kind=rewards.event_rewards_kind,
-        weights=training.step_rewards_weights,
-        k_limits=training.step_rewards_k_limits,
-        per_turn=split == "train" and rewards.step_rewards_strategy == "per_turn",
-        blend=Blend(**blend),
     )
 
 

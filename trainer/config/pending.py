@@ -80,14 +80,6 @@ PENDING: tuple[Pending, ...] = (
     ),
     # --- around a run
     Pending(
-        "smoke",
-        "there is no `rltui smoke`; training ignores this section",
-        "keep it for later, or delete it",
-        "G",
-        but=("smoke.sqld_hrana_port", "smoke.sqld_http_port"),
-        within=("policy.inference_url",),
-    ),
-    Pending(
         "tags",
         "they are stored with the run and told to trackers, and nothing else shows or filters by them",
         "keep them for later",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
+
+from trainer.config import RunConfig
 
 COUNTED_KINDS = ("binary", "unique")  # of events, which per-achievement counting replaces
 
@@ -60,3 +63,19 @@ class RewardRules:
 
 
 OUTCOME_ALONE = RewardRules()
+
+
+def reward_rules(config: RunConfig, split: Literal["train", "eval"], blend: Mapping[str, float]) -> RewardRules:
+    """How an episode is scored. An evaluation compares nothing: it needs no credit per turn."""
+    training, rewards = config.training, config.training.rewards
+    return RewardRules(
+        enabled=rewards.step_rewards_enabled,
+        mode=rewards.step_rewards_mode,
+        progress_weight=rewards.step_rewards_indicator_lambda,
+        beta=rewards.step_rewards_beta,
+        event_kind=rewards.event_rewards_kind,
+        weights=training.step_rewards_weights,
+        k_limits=training.step_rewards_k_limits,
+        per_turn=split == "train" and rewards.step_rewards_strategy == "per_turn",
+        blend=Blend(**blend),
+    )

@@ -201,7 +201,7 @@ class SmokeConfig(Section):
             help="Who answers the model calls. mock: random valid arguments for the request's own tools; scripted; "
             "self: the run's own model; human: you; gpt-5-nano, openai or groq; or an OpenAI-compatible endpoint.",
             allowed="mock, scripted, self, human, gpt-5-nano, openai, groq, or an http(s) URL",
-            checks="not checked yet: that the API key is there",
+            checks="the API key must be in the environment when `rltui smoke` starts",
         )
     )
     model: Name | None = key(
@@ -232,7 +232,7 @@ class SmokeConfig(Section):
         origin="ref",
         group="serving the app",
         help="An app to serve first: the path of a file, or a registered name.",
-        checks="not checked yet: that it is found",
+        checks="must be there when `rltui smoke` starts",
     )
     task_app_port: Annotated[int, Field(ge=1024, le=65535)] = key(
         8765, origin="ref", group="serving the app", help=f"Port of {WITH_OWN_APP}. It sets task_url."
@@ -241,7 +241,7 @@ class SmokeConfig(Section):
         origin="ref",
         group="serving the app",
         help=f"A file of variables for {WITH_OWN_APP}. Their values are never printed.",
-        checks="not checked yet: that the file exists",
+        checks="must be there when `rltui smoke` starts",
         example=".env",
     )
     task_app_force: bool = key(
