@@ -229,7 +229,7 @@ async def _serve(loaded: Loaded, lines: Lines) -> None:
         stack.push_async_callback(gateway.stop)
         await gateway.start()
         tell("ready", url=gateway.url, model=engine.model_name)
-        desk = Desk(gateway, play_rules(loaded.config, "smoke", "train"))
+        desk = Desk(gateway, play_rules(loaded.config, "smoke", "train", loaded.blend))
         answering = asyncio.ensure_future(_answer_all(desk, lines))
         await asyncio.wait({answering, engine.ended}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
