@@ -121,8 +121,9 @@ async def test_openai_streams_text_and_tool_calls(world, async_client):
     told = [x.logprob for c in chunks[:-1] if c.choices[0].logprobs for x in c.choices[0].logprobs.content]
     echoed = {"role": "assistant", "content": "I see.", "tool_calls": [call.model_dump(exclude={"index"})]}
     result = {"role": "tool", "tool_call_id": call.id, "content": RESULT}
+    strict = [{**tool, "function": {**tool["function"], "strict": True}} for tool in TOOLS]  # else it refuses to parse
     async with client.chat.completions.stream(
-        model="any", messages=[ASK, echoed, result], tools=TOOLS, logprobs=False
+        model="any", messages=[ASK, echoed, result], tools=strict, logprobs=False
     ) as stream:
         text = "".join([event.delta async for event in stream if event.type == "content.delta"])
         final = await stream.get_final_completion()
