@@ -110,7 +110,8 @@ async def test_openai_async_plays_a_tool_episode(world, async_client):
 async def test_openai_streams_text_and_tool_calls(world, async_client):
     cid = world.open()
     client = async_client(cid)
-    options = {"model": "any", "tools": TOOLS, "stream": True, "stream_options": {"include_usage": True}}
+    strict = [{**tool, "function": {**tool["function"], "strict": True}} for tool in TOOLS]  # the client parses no others
+    options = {"model": "any", "tools": strict, "stream": True, "stream_options": {"include_usage": True}}
     chunks = [c async for c in await client.chat.completions.create(messages=[ASK], **options, logprobs=True)]
     assert chunks[-1].choices == [] and chunks[-1].usage.total_tokens > 0
     deltas = [c.choices[0].delta for c in chunks[:-1]]
@@ -121,7 +122,6 @@ async def test_openai_streams_text_and_tool_calls(world, async_client):
     told = [x.logprob for c in chunks[:-1] if c.choices[0].logprobs for x in c.choices[0].logprobs.content]
     echoed = {"role": "assistant", "content": "I see.", "tool_calls": [call.model_dump(exclude={"index"})]}
     result = {"role": "tool", "tool_call_id": call.id, "content": RESULT}
-    strict = [{**tool, "function": {**tool["function"], "strict": True}} for tool in TOOLS]  # else it refuses to parse
     async with client.chat.completions.stream(
         model="any", messages=[ASK, echoed, result], tools=strict, logprobs=False
     ) as stream:
