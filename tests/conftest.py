@@ -4,9 +4,12 @@ A runner that was started with `&` or nohup ignores SIGINT or SIGHUP, and the pr
 would inherit that.
 """
 
+import os
 import signal
 
 from hypothesis import settings
+
+os.environ.pop("COLUMNS", None)  # set where tests run in parallel: what is printed would be wrapped
 
 settings.register_profile("rltui", deadline=None)  # an example may take long on a busy machine
 settings.load_profile("rltui")
