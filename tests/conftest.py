@@ -9,7 +9,8 @@ import signal
 
 from hypothesis import settings
 
-os.environ.pop("COLUMNS", None)  # set where tests run in parallel: what is printed would be wrapped
+for name in ("COLUMNS", "LINES"):  # set where tests run two at a time: what is printed would be wrapped
+    os.environ.pop(name, None)
 
 settings.register_profile("rltui", deadline=None)  # an example may take long on a busy machine
 settings.load_profile("rltui")
