@@ -53,8 +53,9 @@ $(INSTALLED_VLLM): $(INSTALLED_TEST)
 demo: install
 	$(BIN)/rltui demo
 
+# Half of the time the tests wait for processes that they start: two at once.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: install-test
 	$(BIN)/python -m pytest -m slow

@@ -4,9 +4,13 @@ A runner that was started with `&` or nohup ignores SIGINT or SIGHUP, and the pr
 would inherit that.
 """
 
+import os
 import signal
 
 from hypothesis import settings
+
+for name in ("COLUMNS", "LINES"):  # set where tests run two at a time: what is printed would be wrapped
+    os.environ.pop(name, None)
 
 settings.register_profile("rltui", deadline=None)  # an example may take long on a busy machine
 settings.load_profile("rltui")

@@ -8,7 +8,7 @@ import pytest
 from tests.sim.world import config
 from trainer.recorder import Recorder
 from trainer.rewards.advantages import group_advantages
-from trainer.rewards.outcome import episode_reward
+from trainer.rewards.episode import EpisodeReward
 from trainer.rollout.episode import Assignment, Episode, Exclusion
 from trainer.rollout.groups import Group
 from trainer.rollout.types import Call, Span
@@ -32,7 +32,7 @@ def episode(group: int | None, member: int, tokens: int, code: str | None = None
     spans = [Span(0, tokens, 0)]
     played.calls = [Call("c", 0, [1], [2] * tokens, logprobs, spans, "stop", {"temperature": 1.0}, [], {})]
     if code is None:
-        played.reward = episode_reward(float(member), "metrics.outcome_reward", [])
+        played.reward = EpisodeReward(float(member), "metrics.outcome_reward", float(member))
     else:
         played.exclusion = Exclusion(code, {"limit_s": 1.0})
     return played

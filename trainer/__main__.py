@@ -1,4 +1,4 @@
-"""`python -m trainer run CONFIG --run-dir DIR`."""
+"""`python -m trainer run CONFIG --run-dir DIR`, `python -m trainer serve-policy CONFIG`."""
 
 import os
 import sys
@@ -7,9 +7,16 @@ import sys
 def _main() -> int:
     """Imports inside: a Ctrl-C while they load, a second or two, ends as one after them does."""
     try:
-        from trainer.run import main, parse
+        import argparse
 
-        return main(parse())
+        from trainer import run, serve_policy
+
+        parser = argparse.ArgumentParser(prog="python -m trainer", description="The training engine of rltui.")
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        run.add_arguments(verbs.add_parser("run", help="run a config to its end"))
+        serve_policy.add_arguments(verbs.add_parser("serve-policy", help="serve a config's model until stdin closes"))
+        arguments = parser.parse_args()
+        return run.main(arguments) if arguments.verb == "run" else serve_policy.main(arguments)
     except KeyboardInterrupt:
         print("interrupted before the run began", file=sys.stderr, flush=True)
         # Not by way of the interpreter, which ends by SIGINT itself if the interrupt met it inside an exec().

@@ -8,9 +8,13 @@ from typing import Literal
 from trainer.config import Loaded
 from trainer.control_room import ControlRoom
 from trainer.errors import EXIT_CONFIG, RunError
+from trainer.judge_of_run import RunJudge
 from trainer.pipeline import Pipeline
 from trainer.recorder import Recorder
 from trainer.resume import Restored
+from trainer.rewards.rules import Blend
+from trainer.rollout.judging import Judging
+from trainer.rollout.meter import Meter
 from trainer.rollout.player import FirstTries, Player
 from trainer.rollout.seeds import SeedCursor
 from trainer.saving import CheckpointSaver
@@ -29,20 +33,33 @@ def build(
     saver: CheckpointSaver,
     restored: Restored | None,
     stopping: asyncio.Event,
+    judge: RunJudge | None = None,
 ) -> Pipeline:
     """Raises RunError."""
     config, job_id = loaded.config, recorder.writer.job_id
     room.on_change(lambda: services.client.raise_connections(room.config.rollout.max_concurrent_rollouts))
     evaluation = config.evaluation
-    first_tries = FirstTries()
+    first_tries, meter = FirstTries(), Meter()
+    judging = None
+    if judge is not None:
+        judging = Judging(
+            judge.judge,
+            Blend(**loaded.blend),
+            meter,
+            steps=loaded.derived["m"],
+            env_name=config.rollout.env_name,
+            task=judge.task,
+            pairs=restored.judged if restored else (),
+        )
 
     def player(split: Literal["train", "eval"]) -> Player:
         return Player(
-            lambda: play_rules(room.config, job_id, split),
+            lambda: play_rules(room.config, job_id, split, loaded.blend),
             services.gateway,
             services.client,
             first_tries,
             recorder.episode,
+            judging,
         )
 
     begun = restored.cursor if restored else {}
@@ -70,4 +87,6 @@ def build(
         saver=saver,
         room=room,
         restored=restored,
+        meter=meter,
+        judging=judging,
     )

@@ -17,6 +17,7 @@ from trainer import assemble, environment
 from trainer.config import ConfigError, Loaded
 from trainer.control_room import ControlRoom
 from trainer.errors import EXIT_CONFIG, EXIT_INTERRUPTED, EXIT_OK, RunError, disk_full
+from trainer.judge_of_run import RunJudge, judge_of_run
 from trainer.models import needs_conversion
 from trainer.opening import Opening, OtherRun
 from trainer.pipeline import Pipeline
@@ -51,6 +52,7 @@ class Attempt:
         self._pipeline: Pipeline | None = None
         self._supervisor: Supervisor | None = None
         self._sync: WeightSync | None = None
+        self._judge: RunJudge | None = None
         self._begin = Start(opening.loaded.config.policy.model_name or "")
 
     @property
@@ -141,11 +143,15 @@ class Attempt:
                 await asyncio.gather(*beside, return_exceptions=True)
                 if self._sync is not None:
                     self._sync.close()
+                if self._judge is not None:
+                    await self._judge.judge.close()
 
     async def _start(self, services: Services) -> None:
-        """Task app and model first: each can be wrong in a second, and the loads that follow take many."""
+        """Task app, judge, model first: each can be wrong in a second, and the loads that follow take many."""
         self._recorder.phase("starting", waiting=_waiting("task_app", "the task app's health"))
         await services.start_task_app()
+        config_file = Path(self._opening.config_name)
+        self._judge = await judge_of_run(self._loaded, self._recorder, services.client, config_file)
         try:
             start = self._begin = await asyncio.to_thread(start_of, self._loaded.config)
         except CannotStart as error:
@@ -186,6 +192,7 @@ class Attempt:
                 "engine": services.engine.describe(),
                 "model": {**self._model, "parameters": services.learner_info.parameters},
                 "task_app": {"url": services.task_app_url},
+                **({} if self._judge is None else {"judge": self._judge.facts}),
             }
         )
         recorder.status(
@@ -235,6 +242,7 @@ class Attempt:
             saver=self._saver,
             restored=self._restored,
             stopping=self._stopping,
+            judge=self._judge,
         )
 
     # --- the end --------------------------------------------------------------------------------------------
@@ -244,6 +252,8 @@ class Attempt:
         recorder = self._recorder
         code = EXIT_OK if state == "succeeded" else EXIT_INTERRUPTED if error is None else error.exit_code
         results = self._results(state)
+        with suppress(RunError, OSError):
+            recorder.close_trackers()
         with suppress(RunError, OSError):
             self._room.close()
             if self._writer.waiting and not self._writer.recover():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from trainer.config import RunConfig
@@ -13,6 +13,8 @@ from trainer.rollout.dispatcher import Dispatcher
 from trainer.rollout.episode import Assignment
 from trainer.rollout.measures import evaluation_metrics
 from trainer.rollout.seeds import evaluation_plan
+
+PARTS = {"env": "environment", "event": "judge of turns", "outcome": "judge"}  # of the reward
 
 
 @dataclass(slots=True)
@@ -102,8 +104,7 @@ class Evaluator:
         where = {"iteration": iteration, "weight_version": version}
         recorder.event("rl.eval.started", f"evaluation at iteration {iteration}", **where)
         plan = evaluation_plan(evaluation.seeds, evaluation.instances)
-        seeds = len(evaluation.seeds)
-        plays = [Assignment("eval", iteration, None, i // seeds, seed, version=pinned) for i, seed in enumerate(plan)]
+        plays = [Assignment("eval", iteration, None, repeat, seed, version=pinned) for seed, repeat in plan]
         episodes = await self._dispatcher.evaluate(plays, evaluation.max_concurrent_rollouts)
         values = evaluation_metrics(episodes)
         recorder.metrics(values, iteration=iteration, eval_step=updates, weight_version=version)
@@ -115,11 +116,18 @@ class Evaluator:
         self.evaluations.means[iteration] = reward
         recorder.event(
             "rl.eval.summary",
-            f"held-out reward {reward:.3f} at iteration {iteration}",
+            f"held-out reward {reward:.3f}{_parts(values)} at iteration {iteration}",
             **where,
             reward_mean=reward,
             reward_std=values["eval/reward_std"],
+            **{f"reward_{name}": values[f"eval/reward_{name}"] for name in PARTS if f"eval/reward_{name}" in values},
             instances=len(episodes),
             mixed=any(episode.versions != (version, version) for episode in episodes if episode.calls),
             is_best=is_best,
         )
+
+
+def _parts(values: Mapping[str, float]) -> str:
+    """Environment and judge apart, where there is a judge."""
+    found = {words: values[f"eval/reward_{name}"] for name, words in PARTS.items() if f"eval/reward_{name}" in values}
+    return f" ({', '.join(f'{words} {value:.3f}' for words, value in found.items())})" if len(found) > 1 else ""

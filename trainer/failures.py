@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trainer.errors import EXIT_CONFIG, RunError, disk_full
 from trainer.inference.engine import EngineError
+from trainer.judge.errors import JudgeMisconfigured
 from trainer.learner.client import LearnerError
 from trainer.outage import TaskAppGone
 from trainer.rollout.groups import TooManyExcluded
@@ -29,6 +30,8 @@ def run_error(error: Exception, *, root: Path, serves_task_app: bool) -> RunErro
         case TaskAppFailing():
             where = "see logs/taskapp.log" if serves_task_app else "see the log of the task app"
             return RunError("task_app_failing", str(error), f"mend the task app; {where}")
+        case JudgeMisconfigured():
+            return misconfigured(error)
         case TaskAppGone():
             hint = "start the task app again, then go on with rltui train --resume; what was learned is kept"
             return RunError("task_app_down", str(error), hint)
@@ -45,6 +48,11 @@ def run_error(error: Exception, *, root: Path, serves_task_app: bool) -> RunErro
         case EngineError():
             return RunError("engine_failed", str(error), "see logs/inference-0.log")
     return None
+
+
+def misconfigured(error: JudgeMisconfigured) -> RunError:
+    """The config or the environment must mend it: another key, model, address or rubric."""
+    return RunError(error.code, error.message, error.hint, error.evidence, exit_code=EXIT_CONFIG)
 
 
 def nothing_to_learn(iteration: int, last_reward: float) -> RunError:

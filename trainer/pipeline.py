@@ -23,11 +23,13 @@ from trainer.outage import Outage, TaskAppGone
 from trainer.present import Present
 from trainer.recorder import Recorder
 from trainer.resume import Restored
-from trainer.rewards.advantages import critic_advantages, group_advantages
+from trainer.rewards.advantages import critic_advantages, score_group
 from trainer.rollout.batch import Update, chunks, shuffled, update_of
 from trainer.rollout.dispatcher import Dispatcher, Score
 from trainer.rollout.groups import Group, Tally
+from trainer.rollout.judging import Judging
 from trainer.rollout.measures import iteration_metrics
+from trainer.rollout.meter import Meter
 from trainer.rollout.player import Player
 from trainer.rollout.seeds import SeedCursor
 from trainer.rollout.sizes import Sizes
@@ -59,10 +61,13 @@ class Pipeline:
         saver: CheckpointSaver,
         room: ControlRoom,
         restored: Restored | None = None,
+        meter: Meter | None = None,
+        judging: Judging | None = None,
     ) -> None:
         self._derived = loaded.derived
         self._services, self._recorder, self._sync = services, recorder, sync
         self._saver, self._room, self._restored, self._stopping = saver, room, restored, stopping
+        self._judging = judging
         self._contained = Contained(recorder.weight_version, recorder.weight_updates)
         self._outage = Outage(services.client.is_up, lambda: room.config.rollout.timeout_s)
         self._dispatcher = Dispatcher(
@@ -78,6 +83,7 @@ class Pipeline:
             max_lag=self._lag_limit,
             closed=recorder.iteration,
             version=recorder.weight_version,
+            meter=meter,
         )
         self._waits = Waits()
         self._timing = Timing(self._waits, self._dispatcher.meter)
@@ -101,7 +107,8 @@ class Pipeline:
         Raises:
             RunError: the cause that ended the run.
         """
-        present = Present(self._dispatcher, self._waits, self._outage, self._services.gateway.ledger, self._recorder)
+        ledger, judging = self._services.gateway.ledger, self._judging
+        present = Present(self._dispatcher, self._waits, self._outage, ledger, self._recorder, judging)
         watch = Watch(self._recorder, present, lambda: not self._room.admitting)
         works = (watch.run(), self._open_nothing_once_stopped(), self._sit_out_outages(), self._tell_notes())
         beside = [asyncio.ensure_future(work) for work in works]
@@ -203,6 +210,8 @@ class Pipeline:
         recorder.batch_closed(lags)
         updates = self._updates(iteration, groups, lags)
         closing = iteration_metrics(groups, tally)
+        if self._judging is not None:
+            closing |= self._judging.closing([member for group in groups for member in group.members])
         await self._anchor(updates)
         stale = sum(masked.code == "stale" for update in updates for masked in update.masked)
         closing["off_policy/dropped"] = float(tally.excluded["stale"] + stale)
@@ -319,6 +328,7 @@ class Pipeline:
             evaluations=self.evaluations.means,
             last_reward=self._last_reward,
             canary=self._sync.canary_state() if self._sync is not None else None,
+            judged=self._judging.pairs if self._judging is not None else (),
         )
 
     # --- what changes while it runs, and ends ----------------------------------------------------------------
@@ -373,4 +383,4 @@ class Pipeline:
 def _score(loaded: Loaded) -> Score:
     if loaded.config.algorithm.variety == "ppo":
         return critic_advantages
-    return partial(group_advantages, std=loaded.config.training.advantage_std)
+    return partial(score_group, std=loaded.config.training.advantage_std)

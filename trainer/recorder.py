@@ -18,7 +18,7 @@ from trainer.learner.protocol import Sequence as TrainSequence
 from trainer.learner.protocol import SequenceResult, StepResult
 from trainer.rewards.advantages import mean_and_std
 from trainer.rollout.batch import Masked, Update
-from trainer.rollout.episode import Episode
+from trainer.rollout.episode import Episode, Exclusion
 from trainer.rollout.groups import Group, Tally
 from trainer.rollout.player import PlayRules
 from trainer.rollout.transcript import episode_record
@@ -27,11 +27,13 @@ from trainer.rundir.jsonl import iso
 from trainer.rundir.logs import LogFile
 from trainer.rundir.records import GroupRecord
 from trainer.rundir.status import Child, Warned
-from trainer.taskapp.codes import WARNINGS, sentence
+from trainer.taskapp.codes import sentence, warning
+from trainer.trackers.board import Trackers
 from trainer.weights.base import SyncReport
 
 T = TypeVar("T")
 CANARY = ("slope", "residual", "noise")  # of the weight sync's event
+EXCLUDED_S = 10.0  # an event of excluded episodes at most so often, for each code and cause
 TOKENS = "tokens"
 ETA_STEPS = 20  # the remaining time follows from the median of that many steps
 
@@ -39,12 +41,17 @@ ETA_STEPS = 20  # the remaining time follows from the median of that many steps
 class Recorder:
     """All writes of a run go through here; a full disk becomes a RunError that names the folder."""
 
-    def __init__(self, writer: RunWriter, derived: Mapping[str, int], config: RunConfig) -> None:
+    def __init__(
+        self, writer: RunWriter, derived: Mapping[str, int], config: RunConfig, trackers: Trackers | None = None
+    ) -> None:
         self.writer = writer
+        self._trackers = trackers or Trackers()
         self.step = self.iteration = 0  # done so far
         self.weight_version = self.weight_updates = 0
         self.accepted = self.dropped_groups = self.sampled_tokens = 0
         self.excluded: dict[str, int] = {}
+        self._told: dict[str, str] = {}  # the app's warnings, by kind
+        self._told_at: dict[tuple[str, str], float] = {}  # excluded episodes, by code and cause
         self.started = time.time()
         self._limit_s = None if config.training.max_minutes is None else 60.0 * config.training.max_minutes
         self._open: dict[int, Counter[str]] = {}  # of groups in no batch yet: tokens, and exclusions by code
@@ -110,27 +117,29 @@ class Recorder:
     def episode(self, episode: Episode, rules: PlayRules) -> None:
         """Records a play and gives it its row."""
         assignment = episode.assignment
-        step = self.step if assignment.split == "eval" else assignment.iteration * self._derived["m"]
+        # An evaluation begins when its iteration is over; updates may go on while it plays.
+        step = assignment.iteration * self._derived["m"]
         record = episode_record(episode, step=step, temperature=rules.temperature, max_tokens=rules.max_tokens)
         episode.n = self._write(self.writer.episode, record)
         self.sampled_tokens += episode.sampled_tokens
         own = Counter() if assignment.group is None else self._open.setdefault(assignment.group, Counter())
         own[TOKENS] += episode.sampled_tokens
         for kind in [] if episode.parsed is None else episode.parsed.warnings:
-            self.warn(kind, WARNINGS.get(kind, kind))
+            # said with the numbers of the first episode, then counted
+            self.warn(kind, self._told.setdefault(kind, warning(kind, episode.facts)))
         if episode.exclusion is not None:
-            code = episode.exclusion.code
-            self.excluded[code] = self.excluded.get(code, 0) + 1
-            own[code] += 1
-            if self.excluded[code] == 1:
-                self.event(
-                    "rl.rollout.excluded",
-                    f"an episode was excluded: {sentence(code, episode.exclusion.detail)}",
-                    level="warning",
-                    code=code,
-                    count=1,
-                    example=episode.cid,
-                )
+            self._excluded(episode, episode.exclusion)
+            own[episode.exclusion.code] += 1
+
+    def _excluded(self, episode: Episode, exclusion: Exclusion) -> None:
+        code, detail = exclusion.code, exclusion.detail
+        count = self.excluded[code] = self.excluded.get(code, 0) + 1
+        kind, now = (code, str(detail.get("code", ""))), time.time()  # a judge fails in ways of its own
+        if now - self._told_at.get(kind, -EXCLUDED_S) < EXCLUDED_S:
+            return
+        self._told_at[kind] = now
+        told = f"an episode was excluded: {sentence(code, detail)}"
+        self.event("rl.rollout.excluded", told, level="warning", code=code, count=count, example=episode.cid)
 
     def dropped(self, group: Group) -> None:
         """A group whose member could not be replaced: no member of it is trained on."""
@@ -153,7 +162,8 @@ class Recorder:
         self._group(group, iteration, None)
         for member, advantage in zip(group.members, advantages.advantages, strict=True):
             excl = "zero_variance" if advantages.dead else None
-            adv = float(advantage) if np.isfinite(advantage) and not advantages.dead else None
+            given = not advantages.dead and advantages.turns is None and np.isfinite(advantage)
+            adv = float(advantage) if given else None
             self._update(member, "group", iteration=iteration, adv=adv, excl=excl)
 
     def settled(self) -> tuple[int, dict[str, int]]:
@@ -226,6 +236,7 @@ class Recorder:
         self._step_seconds.append(seconds)
         self.metrics({**result.metrics, **values}, iteration=iteration)
         if self.step % self.log_interval == 0:
+            self._trackers.row(self.step)
             self._tell_step(result, iteration, lags.max)
         left = self._derived["steps"] - self.step
         self.status(
@@ -315,6 +326,19 @@ class Recorder:
             weight_version=self.weight_version if weight_version is None else weight_version,
             eval_step=eval_step,
         )
+        if eval_step is None:
+            self._trackers.add(values)
+        else:
+            self._trackers.send(eval_step, values)
+        self._warn_of(self._trackers.failures())
+
+    def close_trackers(self) -> None:
+        """After the last step: waits, within bounds, until they have all they are to have."""
+        self._warn_of(self._trackers.close(self.step))
+
+    def _warn_of(self, failures: Sequence[str]) -> None:
+        for text in failures:
+            self.warn("tracker_off", text)
 
     def synced(self, report: SyncReport, present: Mapping[str, Any]) -> None:
         self.weight_version, self.weight_updates = report.version, self.step

@@ -38,6 +38,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     best: dict[str, Any] | None
     live: dict[str, Any]  # keys that were set while the run was going
     canary: Any
+    judged: list[tuple[float, float]] = []  # (judge, environment) of the last episodes
     next_n: int
     next_seq: int
 

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import errno
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from trainer.attempt import Attempt, surroundings
@@ -22,6 +21,8 @@ from trainer.rundir.layout import new_job_id
 from trainer.rundir.patient import PatientWriter
 from trainer.rundir.resumable import NotResumable
 from trainer.stdio import say, tell
+from trainer.trackers.base import RunFacts
+from trainer.trackers.board import trackers_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +83,15 @@ def _locked(arguments: argparse.Namespace, opening: Opening | None) -> int:
             replace_file(writer.paths, "config.toml", arguments.config.read_bytes())
         writer.resolved(loaded.resolved())
         writer.environment(surroundings(opening, run_dir))
-        recorder = Recorder(writer, loaded.derived, loaded.config)
+        facts = RunFacts(
+            writer.job_id,
+            run_dir.name,
+            writer.paths.trackers,
+            loaded.config.model_dump(mode="json", exclude={"tags"}),
+            loaded.config.tags,
+            restored.step if restored else 0,
+        )
+        recorder = Recorder(writer, loaded.derived, loaded.config, trackers_of(loaded.config, facts))
         if restored is not None:
             take_up(recorder, restored, opening.overrides or {})
         return asyncio.run(Attempt(opening, recorder, writer).run())
@@ -101,10 +110,3 @@ def _no_folder(run_dir: Path, error: OSError) -> int:
     hint = "free some space" if full else "choose another folder with --run-dir"
     say(f"{message}; {hint}")
     return tell("error", code=code, message=message, hint=hint, exit_code=EXIT_FAILED if full else EXIT_CONFIG)
-
-
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m trainer", description="The training engine of rltui.")
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    add_arguments(verbs.add_parser("run", help="run a config to its end"))
-    return parser.parse_args(argv)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,7 @@ class CheckpointSaver:
         evaluations: Mapping[int, float],
         last_reward: float | None = None,
         canary: Any = None,
+        judged: Sequence[tuple[float, float]] = (),
     ) -> None:
         """A checkpoint of this step, unless there is one. On a full disk the run pauses until there is room.
 
@@ -126,6 +127,7 @@ class CheckpointSaver:
             "evaluations": dict(evaluations),
             "last_reward": last_reward if last_reward is not None else reward["train"],
             "canary": canary,
+            "judged": list(judged),
         }
         done = await self._room.with_room(lambda: self._build(iteration, dict(reward), facts, is_best))
         await self._room.with_room(lambda: asyncio.to_thread(self._settle, done, is_best))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from trainer.config import Loaded, RunConfig
 from trainer.learner.protocol import LearnerSettings
+from trainer.rewards.rules import reward_rules
 from trainer.rollout.player import PlayRules
 from trainer.start_from import Start
 
@@ -14,8 +16,14 @@ TEMPLATE_SWITCH = {"think": {"enable_thinking": True}, "no_think": {"enable_thin
 MICRO_BATCH_TOKENS = 4096  # where training.micro_batch_tokens is not given
 
 
-def play_rules(config: RunConfig, job_id: str, split: Literal["train", "eval"]) -> PlayRules:
-    """How episodes are asked for and sampled. Training always samples the plain distribution."""
+def play_rules(
+    config: RunConfig, job_id: str, split: Literal["train", "eval"], blend: Mapping[str, float]
+) -> PlayRules:
+    """How episodes are asked for, sampled and scored. Training always samples the plain distribution.
+
+    Args:
+        blend: the weights env, event and outcome that this run uses.
+    """
     policy, rollout, evaluation = config.policy, config.rollout, config.evaluation
     training = split == "train"
     temperature = policy.temperature if training or evaluation is None else evaluation.temperature
@@ -30,21 +38,22 @@ def play_rules(config: RunConfig, job_id: str, split: Literal["train", "eval"]) 
         "image_only_mode": rollout.image_only_mode,
         "max_images_per_step": rollout.max_images_per_step,
     }
-    fields = {name: value for name, value in asked.items() if value is not None}
+    fields = {name: value for name, value in asked.items() if value is not None} | rollout.policy_config
+    cut = not training and temperature > 0  # whether policy.top_p and its like have a say
     return PlayRules(
         job_id=job_id,
         env_name=rollout.env_name,
         env_config=rollout.env_config,
         policy_name=rollout.policy_name,
-        policy_config={**fields, **rollout.policy_config},
-        template_kwargs=TEMPLATE_SWITCH.get(fields.get("thinking_mode", ""), {}),
+        policy_config=fields,
+        template_kwargs=TEMPLATE_SWITCH.get(str(fields.get("thinking_mode")), {}),
         model=policy.label,
         max_turns=rollout.max_turns,
         max_tokens=policy.max_tokens,
         temperature=temperature,
-        top_p=1.0 if training else policy.top_p,
-        top_k=-1 if training else policy.top_k or -1,
-        repetition_penalty=1.0 if training else policy.repetition_penalty,
+        top_p=policy.top_p if cut else 1.0,
+        top_k=policy.top_k or -1 if cut else -1,
+        repetition_penalty=policy.repetition_penalty if cut else 1.0,
         stop=tuple(policy.stop_sequences),
         data_split=config.data.split if training else config.data.evaluation_split,
         ops=tuple(rollout.ops),
@@ -52,6 +61,7 @@ def play_rules(config: RunConfig, job_id: str, split: Literal["train", "eval"]) 
         timeout_s=rollout.timeout_s,
         max_retries=rollout.max_retries,
         seed=config.training.seed,
+        rewards=reward_rules(config, split, blend),
     )
 
 

@@ -29,7 +29,7 @@ class Timing:
     def __init__(self, waits: Waits, meter: Meter) -> None:
         self.clock = Clock()
         self._waits, self._meter = waits, meter
-        self._learning = self._iteration = self._at = self._busy = self._held = 0.0
+        self._learning = self._iteration = self._at = self._busy = self._held = self._judge = self._judge_wait = 0.0
 
     def begin(self) -> None:
         """From now on the time counts; what was waited for before does not."""
@@ -39,6 +39,7 @@ class Timing:
     def _mark(self) -> None:
         meter = self._meter.read()
         self._at, self._busy, self._held = asyncio.get_running_loop().time(), meter.busy_s, meter.held_s
+        self._judge, self._judge_wait = meter.judge_s, meter.judge_wait_s
 
     @contextmanager
     def learning(self) -> Iterator[None]:
@@ -55,6 +56,7 @@ class Timing:
         learning, syncing = self._learning, waited["sync"]
         seconds = sum(waited[what] for what in WAITS) + learning + syncing
         busy, held = meter.busy_s - self._busy, meter.held_s - self._held
+        judge, judge_wait = meter.judge_s - self._judge, meter.judge_wait_s - self._judge_wait
         self._mark()
         self._learning = 0.0
         self._iteration += seconds
@@ -62,6 +64,8 @@ class Timing:
             "time/step": seconds,
             **{f"time/wait_for_{what}": float(waited[what]) for what in WAITS},
             "time/wait_for_policy": held,
+            "time/wait_for_judge": judge_wait,
+            "time/judge": judge,
             "time/weight_sync": float(syncing),
             "trainer/idle_ratio": 1.0 - learning / seconds if seconds else 0.0,
             "rollouter/idle_ratio": max(0.0, 1.0 - busy / wall) if wall else 0.0,

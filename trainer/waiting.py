@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ MISSING = {  # what the batch of an iteration waits for
     "eval": "newer weights, which wait for an evaluation",
 }
 
+FOR_EPISODES = frozenset({"batch", "straggler", "eval"})
 STALL_STEPS, STALL_S = 5.0, 120.0  # a wait is a stall after so many median steps, but never before so many seconds
 
 
@@ -49,6 +50,14 @@ def stall(waits: Iterable[Wait], now: float, median_step_s: float, moved: float 
     if first is None or first.at_once:
         return first
     return first if now - max(first.since, moved) > max(STALL_STEPS * median_step_s, STALL_S) else None
+
+
+def told(waits: Sequence[Wait]) -> Wait | None:
+    """The wait that is told: the foremost; where that is for episodes, the judge that all of them are with."""
+    first = foremost(waits)
+    if first is not None and first.what in FOR_EPISODES:
+        return next((wait for wait in waits if wait.what == "judge"), first)
+    return first
 
 
 class Waits:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from trainer.present import Present
 from trainer.recorder import Recorder
-from trainer.waiting import Wait, foremost, stall
+from trainer.waiting import Wait, stall, told
 
 LOOK_S = 2.0  # as often as status.json is written unasked
 
@@ -44,8 +44,8 @@ class Watch:
             self._moved, seconds = (now if ended.at_once else self._moved), now - ended.since
             recorder.event("rl.pipeline.resume", ended.words(now), reason=ended.words(now), seconds=seconds)
         found = stall(waits, now, recorder.median_step_s, self._moved)
-        first, waiting = foremost(waits), None
-        if first is not None and (first is found or now - first.since >= LOOK_S):
+        first, waiting = told(waits), None
+        if first is not None and (found is not None or now - first.since >= LOOK_S):
             waiting = {"for": first.what, "on": first.on, "since": time.time() - (now - first.since)}
         if found is not None and (self._stalled is None or found.at_once > self._stalled.at_once):
             self._stalled = found

@@ -108,7 +108,7 @@ PLACES: tuple[Place, ...] = (
     Place("config", "Config", "rltui config show FILE, rltui config set FILE KEY VALUE, rltui validate FILE"),
     Place("launch", "Launch", "rltui train FILE"),
     Place("monitor", "Monitor"),
-    Place("smoke", "Smoke", "rltui taskapp list, rltui scan"),
+    Place("smoke", "Smoke", "rltui smoke CONFIG, rltui scan"),
     Place("compare", "Compare", "rltui config diff A B, rltui show RUN"),
     Place("doctor", "Doctor", "rltui show RUN"),
 )

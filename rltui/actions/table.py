@@ -134,7 +134,7 @@ _MONITOR = (
     ),
     Action("monitor.metrics", ("M",), "metrics", "The grid of all charts (not built yet)."),
     Action("monitor.rollouts", ("R",), "rollouts", "The episodes, and what was said in each."),
-    Action("monitor.judge", ("J",), "judge", "The judge's scores (not built yet)."),
+    Action("monitor.judge", ("J",), "judge", "The judge's scores (not built yet).", cli="rltui judge --run RUN"),
     Action("monitor.pipeline", ("I",), "pipeline", "Who waits for whom (not built yet)."),
     Action("monitor.logs", ("L",), "logs", "The logs of all processes of the run."),
     Action(

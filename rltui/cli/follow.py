@@ -22,6 +22,7 @@ SETTLE_S = 1.0  # after the coordinator's end: how long its last writes may take
 # Events worth a line of their own. The others show in the live line, or are answers to requests.
 _TOLD = frozenset(
     {
+        "rl.judge",
         "rl.eval.summary",
         "rl.checkpoint.saved",
         "rl.resumed",

@@ -9,6 +9,7 @@ from pathlib import Path
 from rltui.cli.common import age_s, summary
 from rltui.cli.output import OK, CliError, Json, add_data_options, emit, program, say, words
 from rltui.cli.progress import duration, number
+from rltui.cli.table import table
 from rltui.sources.base import Unreadable
 from rltui.sources.find import default_runs_dir, runs_in
 from rltui.sources.local import LocalRunSource
@@ -75,9 +76,4 @@ def _table(rows: list[Json]) -> list[str]:
                 clean(row["problem"] or error.get("message") or "", 160),
             )
         )
-    widths = [max(map(width, column)) for column in list(zip(*cells, strict=True))[:-1]]
-    return ["  ".join([*map(_padded, line[:-1], widths), line[-1]]).rstrip() for line in cells]
-
-
-def _padded(cell: str, size: int) -> str:
-    return cell + " " * (size - width(cell))
+    return table(cells)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rltui.model.paragraphs import Fold, Node, Paragraph, entries, fields, fixed, number, readable, text_paragraphs
 from rltui.sources.base import Json
-from trainer.taskapp.codes import WARNINGS, sentence
+from trainer.taskapp.codes import WARNINGS, sentence, warning
 
 SEP = " · "
 
@@ -117,7 +117,14 @@ def _exclusions(episode: Json, updates: Json) -> list[str]:
 
 def _warnings(episode: Json) -> list[str]:
     kinds = [fields(entry).get("kind", entry) for entry in entries(episode.get("warnings"))]
-    return [WARNINGS.get(str(kind), readable(kind)) for kind in kinds]
+    rewards = fields(episode.get("rewards"))
+    detail = {
+        "steps": len(entries(rewards.get("steps"))),
+        "calls": len(entries(episode.get("turns"))),
+        "outcome": fixed(episode.get("O")),
+        "sum": fixed(episode.get("sr")),
+    }
+    return [warning(kind, detail) if kind in WARNINGS else readable(kind) for kind in map(str, kinds)]
 
 
 def _judge(episode: Json) -> list[Node]:

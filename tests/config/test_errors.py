@@ -174,7 +174,7 @@ def test_wrong_types_and_ranges(errors, key: str, value: str) -> None:
 def test_warnings_and_notes_stand_beside_the_errors(small) -> None:
     text = SMALL + "nope = 1\ngroup_sise = 4\n[lora]\ndropout = 0.1\n"
     with pytest.raises(ConfigError) as caught:
-        small("training.seed=x", "judge.enabled=true", text=text, allow_unknown=True)
+        small("training.seed=x", "tags.team=1", text=text, allow_unknown=True)
     error = caught.value
     assert [problem.key for problem in error.problems] == ["training.seed"] and str(error).count("fix:") == 1
     found = {(problem.level, problem.code) for problem in error.warnings}

@@ -53,8 +53,10 @@ ON_GPUS: dict[str, tuple[dict[str, str], int, str, str]] = {
 
 @pytest.fixture
 def load(small):
+    keys = {"OPENAI_API_KEY": "a-key", "SYNTH_API_KEY": "a-key"}  # no fix of a config can set them
+
     def of(given: dict[str, str], **options) -> Loaded:
-        return small(*[f"{key}={value}" for key, value in given.items()], **options)
+        return small(*[f"{key}={value}" for key, value in given.items()], **{"environ": keys} | options)
 
     return of
 
@@ -107,17 +109,7 @@ def in_sections(given: dict[str, str]) -> str:
     return "".join(f"[{section}]\n" + "\n".join(lines) + "\n" for section, lines in sections.items())
 
 
-@pytest.mark.parametrize(
-    ("given", "fix"),
-    [
-        ({"compute.nodes": "2"}, "nodes = 1"),
-        ({"rollout.rubric_rewards_only": "true"}, "rubric_rewards_only = false"),
-        (
-            {"training.rewards.step_rewards_strategy": "per_turn"},
-            "--set training.rewards.step_rewards_strategy=uniform",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("given", "fix"), [({"compute.nodes": "2"}, "nodes = 1")])
 def test_no_fix_leads_to_what_is_not_built(load, given: dict[str, str], fix: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(given)

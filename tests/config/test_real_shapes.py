@@ -52,9 +52,10 @@ SHAPES: dict[str, Shape] = {
         },
     ),
     "per_achievement": Shape(
-        {"migrated": 12, "old_value": 1, "gspo_token": 1, "gpus_found": 1, "beta": 1},
+        {"migrated": 12, "old_value": 1, "gspo_token": 1, "gpus_found": 1, "beta": 1, "no_effect": 1},
         values={
             "algorithm.variety": "gspo_token",
+            "training.rewards.step_rewards_beta": 1.0,
             "training.rewards.step_rewards_strategy": "per_turn",
             "training.step_rewards_k_limits": {"dig": 3, "plant": 2, "water": 0},
             "services.task_url": "http://10.0.0.5:9000",
@@ -115,7 +116,7 @@ SHAPES: dict[str, Shape] = {
         values={"training.max_turns": 10, "rollout.max_turns": 10},
     ),
     "rubric_and_judge": Shape(
-        {"migrated": 13, "old_value": 1, "no_effect": 2, "policy_config": 1},
+        {"migrated": 13, "old_value": 1, "no_effect": 3, "policy_config": 1},
         values={
             "judge.enabled": True,
             "judge.type": "llm",
@@ -128,7 +129,7 @@ SHAPES: dict[str, Shape] = {
         },
     ),
     "judge_tables_last": Shape(
-        {"migrated": 5},
+        {"migrated": 5, "no_effect": 1},
         errors=[("max_turns", "training.max_turns")],
         values={"judge.timeout_s": 20.0, "judge.reward_blend": {"env": 0.5, "event": 0.2, "outcome": 0.3}},
     ),

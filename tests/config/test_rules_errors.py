@@ -265,6 +265,15 @@ ERRORS: dict[str, tuple[dict[str, str], str, str]] = {
         "judge.options.rubric_overrides",
         "its rule has no known kind",
     ),
+    "a criterion without a rule": (
+        {
+            "judge.enabled": "true",
+            "judge.type": "rule",
+            "judge.options.rubric_overrides": '{ outcome = { criteria = [{ id = "a" }] } }',
+        },
+        "judge.options.rubric_overrides",
+        "outcome: criterion 1: it has no rule, and judge.type is rule",
+    ),
     "rubric part": (
         {"judge.options.rubric_overrides": "{ events = { criteria = [] } }"},
         "judge.options.rubric_overrides",

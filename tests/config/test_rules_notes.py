@@ -10,6 +10,7 @@ JUDGE = ["judge.enabled=true"]
 SERVICE = [*JUDGE, "services.judge_url=https://judge.example"]
 RULE = [*JUDGE, "judge.type=rule"]
 STEPS = ["training.rewards.step_rewards_enabled=true"]
+STEPWISE = [*STEPS, "training.rewards.step_rewards_mode=decision_stepwise"]
 TWO_GPUS = ["compute.gpu_type=H100", "compute.gpu_count=2"]
 
 # name: (sets, key, level, a part of the reason)
@@ -133,6 +134,12 @@ SAID: dict[str, tuple[list[str], str, str, str]] = {
         "note",
         "the run has 3 iterations in total",
     ),
+    "evaluations between the checkpoints": (
+        [*EVALUATION, "evaluation.every_n_iters=1", "checkpoint.every_n_iters=2"],
+        "evaluation.every_n_iters",
+        "note",
+        "checkpoints are made after every 2 iterations and at the end",
+    ),
     "evaluation cap above the cap": (
         [*EVALUATION, "evaluation.max_concurrent_rollouts=64"],
         "evaluation.max_concurrent_rollouts",
@@ -242,6 +249,24 @@ SAID: dict[str, tuple[list[str], str, str, str]] = {
         "training.rewards.event_rewards_kind",
         "note",
         "decision_stepwise only",
+    ),
+    "achievements with events that are not counted": (
+        [*STEPWISE, "training.rewards.event_rewards_kind=continuous", "training.step_rewards_k_limits={ a = 2 }"],
+        "training.step_rewards_k_limits",
+        "note",
+        "binary and unique only",
+    ),
+    "achievements in place of the event kind": (
+        [*STEPWISE, "training.rewards.event_rewards_kind=unique", "training.step_rewards_weights={ a = 2.0 }"],
+        "training.rewards.event_rewards_kind",
+        "note",
+        "instead",
+    ),
+    "step rewards that have no weight": (
+        [*STEPS, *JUDGE, "judge.options.event=true", "rollout.rubric_rewards_only=true"],
+        "training.rewards.step_rewards_enabled",
+        "note",
+        "vanish",
     ),
     "steps on and off": (
         [*STEPS, "training.rewards.step_rewards_mode=off"],

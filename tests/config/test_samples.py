@@ -22,6 +22,7 @@ ON_CPU: dict[str, dict[str, int]] = {
     "demo": {},
     "multi_turn": {},
     "judge": {},
+    "rule_judge": {},
     "remote_task_app": {},
     "single_gpu_lora": {"gpus_found": 1},
     "eight_gpu_full": {"gpus_found": 1, "local_engine": 1},
@@ -29,9 +30,7 @@ ON_CPU: dict[str, dict[str, int]] = {
     "legacy": {"migrated": 26, "old_value": 3, "no_effect": 2, "gpus_found": 1},
 }
 # Keys whose machinery comes later, on a CPU. It shrinks until it is empty.
-NOT_YET = {
-    "judge": ["judge.enabled"],
-}
+NOT_YET: dict[str, list[str]] = {}
 OF_A_CPU = {"gpus_found", "local_engine"}
 ON_GPUS = {name: {code: n for code, n in said.items() if code not in OF_A_CPU} for name, said in ON_CPU.items()}
 
@@ -103,7 +102,7 @@ def test_the_seeds_example_amounts_to_what_is_documented() -> None:
     assert loaded.derived["E"] * loaded.derived["iterations"] == 640
     assert evaluation is not None and (evaluation.instances, evaluation.temperature) == (50, 0.0)
     assert [i for i in range(21) if i % evaluation.every_n_iters == 0 or i in (0, 20)] == [0, 10, 20]
-    assert len(set(evaluation_plan(evaluation.seeds, evaluation.instances))) == 6
+    assert len({seed for seed, _ in evaluation_plan(evaluation.seeds, evaluation.instances)}) == 6
     assert SeedCursor(config.data.seed_start, config.data.seed_count, evaluation.seeds).next() == 6
     assert (config.training.max_turns, config.rollout.max_concurrent_rollouts) == (10, 32)
     for key in ("training.max_turns", "rollout.max_concurrent_rollouts"):
@@ -140,6 +139,14 @@ def test_judge_blends_two_tracks_half_and_half() -> None:
     criteria = options.rubric_overrides["outcome"]["criteria"]
     assert {item["id"].partition(".")[0] for item in criteria} == set(options.tracks or ()) == set(options.weights)
     assert options.base_url is not None and options.base_url.startswith("http://127.0.0.1:")
+
+
+def test_rule_judge_needs_no_model_and_no_network() -> None:
+    loaded = sample("rule_judge")
+    config = loaded.config
+    assert (config.judge.type, config.services.judge_url, config.judge.options.base_url) == ("rule", None, None)
+    assert config.services.task_url.startswith("builtin:")
+    assert loaded.blend == {"env": 0.5, "event": 0.0, "outcome": 0.5}
 
 
 def test_judge_holds_a_variant_without_a_model_that_loads() -> None:

@@ -191,8 +191,8 @@ def test_a_key_that_is_set_already_is_said_to_be(errors) -> None:
 
 
 def test_a_key_that_is_not_built_is_said_to_be(errors) -> None:
-    [problem] = errors("judge.use_judge=true")
-    assert "`judge.enabled` (not built yet: " in problem.why
+    [problem] = errors("compute.launchr=ray")
+    assert "`compute.launcher` (not built yet: " in problem.why
 
 
 def test_dots_inside_of_names_are_no_sections(errors, small) -> None:

@@ -1,4 +1,4 @@
-"""A task app for tests: say the digit again. FAULT in its environment makes it break in a chosen way."""
+"""A task app for tests: say the digit again. Its environment makes it break in a chosen way, or say more."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ def build_config() -> TaskAppConfig:
         if FAULT == "exit" and played == 6:
             os._exit(7)
         digit = str(request.env.seed % 10)
-        messages = [{"role": "user", "content": digit}]
+        messages = [{"role": "user", "content": digit + os.environ.get("DIGIT_APP_SAYS", "")}]
         tools = [{"type": "function", "function": {"name": "say"}}] if FAULT == "tools" else None
         completion = await client.complete(request.policy.config, messages, tools=tools)
         reward = closeness(completion.text, digit)

@@ -49,6 +49,15 @@ def test_each_evaluation_saw_one_version(finished):
         assert versions == {(data["weight_version"],) * 2}
 
 
+def test_evaluations_are_found_by_step_and_compare_seed_by_seed(finished):
+    """Training goes on while one plays, and its episodes still stand where it began."""
+    rows = [row for row in RunReader(finished.run_dir).index() if row["split"] == "eval"]
+    assert {(row["iteration"], row["step"]) for row in rows} == {(i, 2 * i) for i in (0, 3, 6, 8)}
+    for iteration in (0, 3, 6, 8):
+        scores = {(row["seed"], row["member"]): row["R"] for row in rows if row["iteration"] == iteration}
+        assert scores.keys() == {(100, 0), (101, 0), (102, 0), (103, 0)} and None not in scores.values()
+
+
 def test_how_each_sequence_was_used_is_on_record_with_its_lag_and_its_proximal_ratio(finished):
     reader, uses = RunReader(finished.run_dir), 0
     for row in reader.index():

@@ -78,7 +78,7 @@ async def plain_loop(loaded, folder: Path) -> bytes:
             model = await services.resolve_model(config.policy.model_name)
             await services.start_engine_and_learner(config, learner_settings(loaded, model.path))
             client, gateway, rows = services.client, services.gateway, []
-            rules = play_rules(config, "rl_0", "train")
+            rules = play_rules(config, "rl_0", "train", loaded.blend)
             player = Player(lambda: rules, gateway, client, FirstTries(), lambda episode, _: rows.append(episode))
             never = asyncio.get_running_loop().create_future()
             step = seed = 0

@@ -22,6 +22,7 @@ SMALLER = {
         "training.batch_size": 8,
         "evaluation.instances": 4,
     },
+    "rule_judge": {"rollout.episodes_per_batch": 16, "training.batch_size": 16, "evaluation.instances": 4},
     "legacy": {"rollout.episodes_per_batch": 16, "training.batch_size": 16, "data.evaluation_episodes": 4},
 }
 
@@ -54,6 +55,7 @@ def test_two_iterations_of_it(name: str, tmp_path: Path) -> None:
     assert evaluated == [(0, 4), (2, 4)]
     assert (run_dir / "config.toml").read_bytes() == sample.read_bytes()
     assert ("old spelling" in done.stderr) is (name == "legacy")
+    assert ("reward = 0.5 x the environment + 0.5 x J_outcome" in done.stderr) is (name == "rule_judge")
 
 
 def _of_nobody(variables: dict[str, str]) -> dict[str, str]:

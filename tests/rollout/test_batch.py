@@ -1,12 +1,13 @@
 """Order, size and content of optimizer updates."""
 
+import numpy as np
 import pytest
 
 from trainer.lag import Lags
 from trainer.learner.batches import decode
 from trainer.learner.protocol import AnchoredSequence, AnchorResult
-from trainer.rewards.advantages import critic_advantages, group_advantages
-from trainer.rewards.outcome import EpisodeReward
+from trainer.rewards.advantages import critic_advantages, group_advantages, turn_advantages
+from trainer.rewards.episode import EpisodeReward
 from trainer.rollout.batch import chunks, shuffled, update_of
 from trainer.rollout.episode import Assignment, Episode
 from trainer.rollout.groups import Group
@@ -60,12 +61,26 @@ def test_members_of_a_dead_group_are_neither_learned_from_nor_masked():
 def test_beside_a_critic_equal_rewards_are_learned_from():
     members = [member(0, 0, 0, branches=2), member(1, 0, 1)]
     for one in members:
-        one.reward = EpisodeReward(0.5, "test", [], 0.5, {})
-    advantages = {0: critic_advantages([0.5, 0.5])}
+        one.reward = EpisodeReward(0.5, "test", 0.5)
+    advantages = {0: critic_advantages([member.reward for member in members])}
     update = update_of(members, advantages, Lags({0: 0, 1: 0}, 4), made=0, max_seq_len=10, mask_truncated=False)
     assert [(s.n, s.branch, s.reward) for s in update.sequences] == [(0, 0, 0.5), (0, 1, 0.5), (1, 0, 0.5)]
     rewards = decode(update.sequences[0]).reward
     assert rewards.tolist() == [0.0, 0.0, 0.0, 0.5]  # at the last sampled token
+
+
+def test_a_critic_gets_each_turns_reward_at_its_last_sampled_token():
+    one = member(0, 0, 0, tokens=6, temperatures=(1.0, 1.0, 1.0))
+    one.branches[0].calls[:], one.branches[0].turn[:] = (
+        [0, 1],
+        [0, 0, 0, 1, 1, 1],
+    )  # turn 2 stands elsewhere
+    one.reward = EpisodeReward(1.0, "test", 1.75, steps=(0.5, 1.0, 0.0), matched=True, beta=0.5)
+    update = update_of(
+        [one], {0: critic_advantages([one.reward])}, Lags({0: 0}, 4), made=0, max_seq_len=10, mask_truncated=False
+    )
+    # 0.5 x 0.5, 0.5 x 1.0, and the outcome 1.0 with the last turn
+    assert decode(update.sequences[0]).reward.tolist() == [0.0, 0.0, 0.25, 0.0, 0.0, 1.5]
 
 
 def test_what_is_too_long_or_cut_is_masked_alone():
@@ -108,3 +123,21 @@ def test_the_proximal_mask_leaves_out_the_branch_and_names_its_ratio():
     [masked] = update.masked
     assert (masked.episode.n, masked.branch, masked.code) == (0, 1, "proximal_mask")
     assert masked.detail == {"ratio": 1.02, "low": 0.99, "high": 1.01}
+
+
+def test_the_sampled_tokens_of_a_turn_get_its_advantage_in_every_branch():
+    """Turn 0 has two sampled tokens in one branch, turn 1 one in another; prompt tokens get none."""
+    played, other = member(0, 0, 0, branches=2), member(1, 0, 1)
+    played.branches[0].mask, played.branches[0].turn = [0, 1, 1, 0], [0, 0, 0, 0]
+    played.branches[1].mask, played.branches[1].turn = [0, 0, 0, 1], [1, 1, 1, 1]
+    scored = turn_advantages([[3.0, 1.0], [0.0]], [3.0, 0.0], std=False)  # baselines 1.5, and 4/3 for the lone turn 1
+    lags = Lags({0: 0, 1: 0}, 4)
+    update = update_of([played, other], {0: scored}, lags, made=0, max_seq_len=10, mask_truncated=False)
+    given = [np.frombuffer(s.token_advantage, "<f4").tolist() for s in update.sequences]
+    assert given == [[0, 1.5, 1.5, 0], [0, 0, 0, pytest.approx(-1 / 3)], [0, -1.5, -1.5, -1.5]]
+    assert [s.weight for s in update.sequences] == [0.5, 0.5, 1.0]
+
+
+def test_one_advantage_an_episode_needs_no_array():
+    update = learn_from([member(0, 0, 0), member(1, 0, 1)], {0: [0.0, 1.0]})
+    assert [s.token_advantage for s in update.sequences] == [b"", b""]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainer.rewards.advantages import group_advantages
-from trainer.rewards.outcome import episode_reward
+from trainer.rewards.episode import EpisodeReward, JudgeScores
 from trainer.rollout.episode import Assignment, Episode, stop_reason
 from trainer.rollout.groups import Group, Tally
 from trainer.rollout.measures import evaluation_metrics, iteration_metrics
@@ -60,7 +60,7 @@ def episode(reward, *, member=0, seed=0, calls=None, iteration=1):
         for i in range(len(made.calls))
     ]
     made.parsed = parsed()
-    made.reward = None if reward is None else episode_reward(reward, "metrics.outcome_reward", [reward])
+    made.reward = None if reward is None else EpisodeReward(reward, "metrics.outcome_reward", reward)
     return made
 
 
@@ -95,6 +95,16 @@ def test_iteration_numbers_by_hand():
     assert values["reward/frac_zero_std"] == pytest.approx(2 / 3)
     assert values["reward/frac_all_good"] == values["reward/frac_all_bad"] == pytest.approx(1 / 3)
     assert values["length/mean"] == 2 and values["stop/completed"] == 1
+
+
+def test_the_parts_of_the_reward_are_means_of_what_the_blend_weighs():
+    groups = [Group(0, 0, [episode(0.0), episode(1.0, member=1)])]
+    for member, judged in zip(groups[0].members, (JudgeScores(None, 0.25), JudgeScores(None, 0.75)), strict=True):
+        member.reward = EpisodeReward(1.0, "", 0.5, steps=(0.5, 0.5), beta=0.5, judged=judged)
+    groups[0].advantages = group_advantages([0.5, 0.5])
+    values = iteration_metrics(groups, Tally())
+    assert (values["reward/env"], values["reward/outcome"], values["reward/mean"]) == (1.5, 0.5, 0.5)
+    assert "reward/event" not in values
 
 
 def test_an_excluded_evaluation_episode_is_counted_and_never_scored_zero():

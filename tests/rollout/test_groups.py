@@ -7,8 +7,8 @@ import pytest
 
 from trainer.lag import Contained
 from trainer.outage import Outage
-from trainer.rewards.advantages import group_advantages
-from trainer.rewards.outcome import episode_reward
+from trainer.rewards.advantages import score_group
+from trainer.rewards.episode import EpisodeReward
 from trainer.rollout.dispatcher import Dispatcher
 from trainer.rollout.episode import Episode, Exclusion
 from trainer.rollout.groups import TooManyExcluded
@@ -39,7 +39,7 @@ class App:
             spans = [Span(0, 1, 0)]
             episode.branches = [Branch([1], [1], [0], [0.0], spans, 1.0, 0, [0], ["first"])]
             reward = 0.0 if self.dead(assignment) else float(assignment.member)
-            episode.reward = episode_reward(reward, "metrics.outcome_reward", [])
+            episode.reward = EpisodeReward(reward, "metrics.outcome_reward", reward)
         return episode
 
 
@@ -57,7 +57,7 @@ def dispatcher(app, *, limit=1.0, refills=0, cursor=None, iterations=1):
         app.play,
         cursor or SeedCursor(0, None, []),
         Sizes(12, 1, 4, iterations, max_refill_groups=refills, max_excluded_fraction=limit),
-        group_advantages,
+        score_group,
         Contained(),
         kept,
         Outage(app.is_up, lambda: 600.0),

@@ -6,7 +6,12 @@ import pytest
 
 from trainer.inference.ledger import Ledger
 from trainer.inference.sampling import call_sampling
+from trainer.judge.errors import JudgeFailed, JudgeMisconfigured
+from trainer.judge.types import Judgement
+from trainer.rewards.rules import OUTCOME_ALONE, Blend, RewardRules
 from trainer.rollout.episode import Assignment
+from trainer.rollout.judging import Judging
+from trainer.rollout.meter import Meter
 from trainer.rollout.player import (
     OUTAGES,
     FirstTries,
@@ -18,6 +23,7 @@ from trainer.rollout.player import (
     seed_parts,
 )
 from trainer.rollout.types import Call, Span
+from trainer.taskapp.codes import warning
 from trainer.taskapp.errors import RolloutFailure
 from trainer.taskapp.parse import parse_rollout
 
@@ -70,15 +76,17 @@ def made(monkeypatch):
     """(app, player, what was recorded); waits between tries take no time."""
     monkeypatch.setattr("trainer.rollout.player.backoff", lambda *_: 0.0)
 
-    def make(failures: int = 0, max_retries: int = 2):
+    def make(failures: int = 0, max_retries: int = 2, rewards: RewardRules = OUTCOME_ALONE, judge=None):
         gateway, recorded = FakeGateway(), []
         rules = PlayRules(
             job_id="rl_1", env_name="e", env_config={}, policy_name="p", policy_config={}, model="m", max_turns=1,
             max_tokens=8, temperature=1.0, top_p=1.0, top_k=-1, repetition_penalty=1.0, stop=(), data_split=None,
             ops=("agent", "env"), on_done="reset", timeout_s=5.0, max_retries=max_retries, seed=7,
+            rewards=rewards,
         )  # fmt: skip
         app = FakeApp(gateway.ledger, failures)
-        player = Player(lambda: rules, gateway, app, FirstTries(), lambda episode, _: recorded.append(episode))
+        judging = judge and Judging(judge, rules.rewards.blend, Meter(), steps=1, env_name="e", task={})
+        player = Player(lambda: rules, gateway, app, FirstTries(), lambda e, _: recorded.append(e), judging)
         return app, player, recorded
 
     return make
@@ -108,6 +116,17 @@ async def test_an_app_that_asks_for_other_sampling_is_warned_about(made):
     app.request = {"top_p": 0.5, "seed": 1}
     episode = await player.play(TRAIN, never())
     assert "sampling_forced" in episode.parsed.warnings and episode.forced == {"top_p": 1, "seed": 1}
+
+
+async def test_steps_that_match_no_call_are_warned_about_or_exclude_the_episode(made):
+    _, player, _ = made(rewards=RewardRules(enabled=True))
+    episode = await player.play(TRAIN, never())
+    assert episode.total == 0.5 and "turns_unmatched" in episode.parsed.warnings
+    assert warning("turns_unmatched", episode.facts).startswith("0 steps do not match 1 calls")
+    _, player, _ = made(rewards=RewardRules(enabled=True, per_turn=True))
+    episode = await player.play(TRAIN, never())
+    assert (episode.reward, episode.tries) == (None, [])  # played again as another member, not retried
+    assert (episode.exclusion.code, episode.exclusion.detail) == ("turn_mapping", {"steps": 0, "calls": 1})
 
 
 async def test_a_failure_says_after_how_many_tries_it_was_given_up(made):
@@ -162,6 +181,53 @@ async def test_a_play_that_has_become_stale_is_given_up_and_is_no_fault_of_the_a
     episode = await play
     assert (episode.exclusion.code, episode.exclusion.detail["lag"], episode.stop) == ("stale", 5, "aborted")
     assert recorded == [episode] and len(episode.tries) == (0 if playing else 1)
+
+
+class FakeJudge:
+    """Gives `given`, or never answers."""
+
+    def __init__(self, given=None) -> None:
+        self.given, self.asked = given, asyncio.Event()
+
+    async def judge(self, episode):
+        self.asked.set()
+        if self.given is None:
+            await asyncio.sleep(3600)
+        if isinstance(self.given, Exception):
+            raise self.given
+        return self.given
+
+
+async def test_the_reward_is_the_blend_with_what_the_judge_says(made):
+    rules = RewardRules(blend=Blend(0.5, 0.0, 0.5))
+    app, player, _ = made(rewards=rules, judge=FakeJudge(Judgement(outcome=0.9)))
+    episode = await player.play(TRAIN, never())
+    assert episode.total == pytest.approx(0.5 * 0.5 + 0.5 * 0.9) and episode.judged.outcome == 0.9
+    assert app.bodies[0]["record"]["trace_format"] == "structured"
+
+
+async def test_a_judge_that_fails_is_no_fault_of_the_app_and_costs_the_episode_alone(made):
+    _, player, recorded = made(judge=FakeJudge(JudgeFailed("judge_transient", "503 from the judge (3 tries)")))
+    for _ in range(9):  # more than the first tries that may all fail
+        episode = await player.play(TRAIN, never())
+        assert (episode.total, episode.exclusion.code, episode.tries) == (None, "judge_failed", [])
+    assert recorded[-1].exclusion.detail["cause"] == "503 from the judge (3 tries)"
+
+
+async def test_a_job_that_cannot_be_judged_ends_with_what_the_judge_said(made):
+    _, player, _ = made(judge=FakeJudge(JudgeMisconfigured("judge_auth", "no", "Correct the variable X")))
+    with pytest.raises(JudgeMisconfigured, match="Correct the variable X"):
+        await player.play(TRAIN, never())
+
+
+async def test_an_episode_that_becomes_stale_at_the_judge_is_given_up(made):
+    judge, stale = FakeJudge(), never()
+    _, player, recorded = made(judge=judge)
+    play = asyncio.ensure_future(player.play(TRAIN, stale))
+    await judge.asked.wait()
+    stale.set_result({"version": 3, "lag": 5, "limit": 4})
+    episode = await play
+    assert (episode.exclusion.code, episode.total) == ("stale", None) and recorded == [episode]
 
 
 def test_sampling_seeds_differ_between_everything_that_may_share_a_prompt():

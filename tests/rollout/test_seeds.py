@@ -27,4 +27,8 @@ def test_all_seeds_held_out_is_refused_instead_of_an_endless_search():
 
 
 def test_evaluation_cycles_through_its_seeds():
-    assert evaluation_plan([7, 9], 5) == [7, 9, 7, 9, 7]
+    assert evaluation_plan([7, 9], 5) == [(7, 0), (9, 0), (7, 1), (9, 1), (7, 2)]
+
+
+def test_no_two_evaluation_episodes_are_the_same_play_of_a_seed():
+    assert evaluation_plan([1, 1, 2], 4) == [(1, 0), (1, 1), (2, 0), (1, 2)]

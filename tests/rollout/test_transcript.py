@@ -1,5 +1,7 @@
 """How recorded calls become the turns of a text line."""
 
+from trainer.rewards.episode import reward_of
+from trainer.rewards.rules import OUTCOME_ALONE, RewardRules
 from trainer.rollout.episode import Assignment, Episode
 from trainer.rollout.trajectories import assemble
 from trainer.rollout.transcript import episode_record, turn_records
@@ -31,8 +33,10 @@ def episode(calls: list[Call], rewards: list[float] | None = None, **fields) -> 
     if rewards is not None:
         body = {"run_id": "c", "trajectories": [{"steps": steps}], "metrics": {"outcome_reward": 1.0}}
         parsed = parse_rollout(body, cid="c")
-    branches = assemble(calls).branches
-    return Episode(Assignment("train", 1, 0, 0, 5), "c", [], calls=calls, branches=branches, parsed=parsed, **fields)
+    made = Episode(Assignment("train", 1, 0, 0, 5), "c", [], calls=calls, parsed=parsed, **fields)
+    assembly = assemble(calls)
+    made.branches, made.token_counts = assembly.branches, assembly.counts
+    return made
 
 
 def test_only_new_messages_are_kept_and_spans_point_into_the_block():
@@ -82,3 +86,23 @@ def test_what_a_model_thought_is_kept_as_reasoning():
 def test_the_record_names_the_try_of_its_cid():
     record = episode_record(episode([call(0, [1], [2])], number=3), step=1, temperature=1.0, max_tokens=5)
     assert record.try_ == 3
+
+
+def test_turns_have_what_they_earned_and_none_where_the_steps_do_not_match():
+    calls = [call(0, [1], [2, 9]), call(1, [1, 2, 9, 7], [4])]
+    rules = RewardRules(enabled=True, mode="decision_stepwise", beta=0.5)
+    made = episode(calls, [0.25, 0.0])
+    made.parsed.steps[0].info = {"stepwise": {"new_achievements": ["found"]}}
+    made.reward = reward_of(made.parsed, made.turns, rules)
+    assert [(turn.achievements, turn.event_reward, turn.step_r) for turn in turn_records(made)] == [
+        (["found"], 1.0, 1.1),
+        (None, 0.0, 0.0),
+    ]
+    record = episode_record(made, step=1, temperature=1.0, max_tokens=5)
+    assert (record.R, record.sr, record.rewards["beta"]) == (1.55, 1.1, 0.5)
+    made.reward = reward_of(made.parsed, made.turns, OUTCOME_ALONE)
+    assert [(turn.reward, turn.step_r) for turn in turn_records(made)] == [(0.25, None), (0.0, None)]
+    other = episode(calls, [0.25, 0.0, 0.5])
+    other.reward = reward_of(other.parsed, other.turns, rules)
+    assert [(turn.reward, turn.step_r) for turn in turn_records(other)] == [(None, None), (None, None)]
+    assert other.reward.record()["steps"] == [1.1, 0.0, 1.1]

@@ -11,7 +11,7 @@ from trainer.rollout.groups import Group
 from trainer.rollout.meter import Meter
 from trainer.rollout.types import Branch, Span
 from trainer.timing import Timing
-from trainer.waiting import Wait, Waits, stall, unless
+from trainer.waiting import Wait, Waits, stall, told, unless
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,13 @@ def test_a_stall_is_five_median_steps_and_never_less_than_two_minutes(age, media
     waits = [Wait("rollouts", "policy", "weights", 1000.0 - age), Wait("learner", "batch", "groups", 999.0)]
     assert (stall(waits, 1000.0, median) is waits[0]) is stalls
     assert stall([], 1000.0, median) is None
+
+
+def test_a_batch_that_only_the_judge_holds_up_is_told_as_a_wait_for_the_judge():
+    batch, judge = Wait("learner", "batch", "groups", 1.0), Wait("rollouts", "judge", "the scores of 4 episodes", 5.0)
+    assert told([judge, batch]) is judge and told([batch]) is batch and told([]) is None
+    sync = Wait("engine", "sync", "weights", 0.5)
+    assert told([judge, batch, sync]) is sync  # the longest, and not for episodes
 
 
 def test_a_wait_that_is_woken_for_nothing_keeps_its_beginning_and_its_seconds_add_up():

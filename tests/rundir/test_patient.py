@@ -9,6 +9,7 @@ import numpy as np
 from tests.rundir.conftest import SmallDisk, episode
 from trainer.rundir import RunReader
 from trainer.rundir.patient import PatientWriter
+from trainer.rundir.records import JudgeRecord
 
 MB = 1 << 20
 
@@ -25,6 +26,9 @@ def test_what_comes_while_the_disk_is_full_is_written_in_order_when_there_is_roo
         assert writer.episode(episode(rows)) == rows
         rows += 1
     assert rows > 5 and writer.waiting == 1  # the last one did not fit, and was taken all the same
+    call = {"step": 1, "iteration": 1, "n": None, "kind": "outcome", "turn": None, "source": "rule", "provider": None}
+    call |= {"model": None, "rubric_id": None, "rubric_hash": None, "key": "k"}
+    assert writer.judge(JudgeRecord(cid="late", **call)) == -1  # where its line will be is not known
     for _ in range(3):
         assert writer.episode(episode(rows)) == rows  # its row is known at once
         writer.use(rows, 0, {"logp_learner": np.zeros(6, "<f4")}, step=1, iteration=1, s=1.0)
@@ -47,7 +51,7 @@ def test_what_comes_while_the_disk_is_full_is_written_in_order_when_there_is_roo
     assert [event["seq"] for event in reader.events()] == [1, 2]
     used = reader.updates(rows - 1)
     assert used[0]["kind"] == "use" and len(reader.token_block(used[0]["arr"])["logp_learner"]) == 6
-    assert reader.damaged == []
+    assert [line["cid"] for line in reader.judge_after().rows] == ["late"] and reader.damaged == []
 
 
 def test_room_that_ends_while_it_catches_up_loses_nothing_either(root: Path) -> None:

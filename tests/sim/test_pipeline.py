@@ -195,6 +195,26 @@ def test_syncs_wait_for_an_evaluation_and_training_goes_on_as_far_as_it_may():
     assert {e.versions[0] for e in world.recorder.evaluated} > {0}
 
 
+def test_an_evaluation_keeps_its_own_limit_of_episodes_at_once_and_the_runs():
+    class Counted(World):
+        evaluating = most_evaluating = 0
+
+        async def play(self, assignment, stale):
+            mine = assignment.split == "eval"
+            self.evaluating += mine
+            self.most_evaluating = max(self.most_evaluating, self.evaluating)
+            try:
+                return await super().play(assignment, stale)
+            finally:
+                self.evaluating -= mine
+
+    limits = {"evaluation__instances": 40, "evaluation__max_concurrent_rollouts": 3}
+    world = played(config(**{**ASYNC, **EVALUATED, **limits, "rollout__max_concurrent_rollouts": 8}), Shape(), Counted)
+    assert (world.most_evaluating, world.most_in_flight) == (3, 8)
+    plays = [(e.assignment.iteration, e.assignment.seed, e.assignment.member) for e in world.recorder.evaluated]
+    assert len(set(plays)) == len(plays) and {seed for _, seed, _ in plays} == {900, 901}
+
+
 def test_a_pinned_evaluation_keeps_its_version_while_syncs_go_on():
     loaded = config(**{**ASYNC, **EVALUATED, "evaluation__instances": 200, "evaluation__max_concurrent_rollouts": 4})
     world = played(loaded, Shape(replicas=2, sync_s=0.1, pins=True))

@@ -18,7 +18,7 @@ from trainer.config import Loaded, load_text
 from trainer.lag import Lags
 from trainer.learner.protocol import SequenceResult, StepResult
 from trainer.pipeline import Pipeline
-from trainer.rewards.outcome import episode_reward
+from trainer.rewards.episode import EpisodeReward
 from trainer.rollout.episode import Assignment, Episode, Exclusion
 from trainer.rollout.groups import Group, Tally
 from trainer.rollout.seeds import SeedCursor
@@ -181,7 +181,8 @@ class World:
         call = Call("", 0, [0], range(total), [], seen, "stop", {"temperature": 1.0}, [], {})  # type: ignore[arg-type]
         episode.calls = [call]
         episode.branches = [Branch([0] * size, [1] * size, [0] * size, [0.0] * size, seen, 1.0, 0, [0], ["first"])]
-        episode.reward = episode_reward(0.0 if shape.dead(assignment) else rng.random(), "simulated", [])
+        reward = 0.0 if shape.dead(assignment) else rng.random()
+        episode.reward = EpisodeReward(reward, "simulated", reward)
         return episode
 
     async def _step(self, step: int, sequences: Sequence[Any]) -> StepResult:

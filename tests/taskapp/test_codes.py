@@ -2,7 +2,7 @@ import string
 
 import pytest
 
-from trainer.taskapp.codes import CODES, clean, sentence
+from trainer.taskapp.codes import CODES, WARNINGS, clean, sentence, warning
 from trainer.taskapp.errors import RolloutFailure
 
 
@@ -59,3 +59,9 @@ def test_hostile_values_stay_one_short_harmless_line():
     assert "{cause}" in text and len(text) < 300
     assert sentence("\x1bnope", {}) == "excluded: nope"
     clean("\ud800" * 50).encode()
+
+
+def test_warnings_are_filled_likewise():
+    assert warning("turns_unmatched", {"steps": 5, "calls": 2}).startswith("5 steps do not match 2 calls")
+    assert warning("\x1bnew", {}) == "new"
+    assert all("{" not in warning(kind, {}) for kind in WARNINGS)

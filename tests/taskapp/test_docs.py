@@ -45,6 +45,6 @@ def test_every_verb_and_key_that_it_names_exists(monkeypatch, path):
     assert set(re.findall(r"rltui (\w+)", TEXT)) <= set(VERBS)
     monkeypatch.chdir(ROOT)
     pairs = re.findall(r'`((?:services|inference)\.\w+) = ("[^"]+")`', TEXT)
-    assert len(pairs) == 4
+    assert len(pairs) == 5
     for name, value in [*pairs, ("services.task_url", f'"{path}"')]:
         load("sample_configs/demo.toml", sets=[f"{name}={value}"], environ={})

@@ -105,4 +105,15 @@ def judge_key(facts: Facts) -> Iterator[Problem]:
     )
 
 
-CHECKS = (template_host, four_bit, enough_gpus, engine_installed, tool_parser, judge_key)
+def trackers_installed(facts: Facts) -> Iterator[Problem]:
+    for name in ("tensorboard", "wandb", "trackio"):
+        if facts[f"logging.{name}"] and find_spec(name) is None:
+            yield facts.problem(
+                f"logging.{name}",
+                f"the package {name} is not installed here: pip install 'rltui[{name}]'",
+                fix=f"{name} = false",
+                code="tracker",
+            )
+
+
+CHECKS = (template_host, four_bit, enough_gpus, engine_installed, tool_parser, judge_key, trackers_installed)

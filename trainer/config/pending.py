@@ -60,8 +60,6 @@ def _below(key: str, path: str) -> bool:
     return key == path or key.startswith(f"{path}.")
 
 
-_TRACKER = "trackers are not written; metrics.jsonl in the run folder has every number"
-
 PENDING: tuple[Pending, ...] = (
     # --- machine
     Pending(
@@ -80,49 +78,13 @@ PENDING: tuple[Pending, ...] = (
         refuse=True,
         within=("compute.nodes", "compute.launcher_options"),
     ),
-    # --- rewards
-    Pending(
-        "training.rewards.step_rewards_enabled",
-        "the reward is the environment's outcome alone",
-        "step_rewards_enabled = false",
-        "F",
-        refuse=True,
-        within=("training.rewards", "training.step_rewards_weights", "training.step_rewards_k_limits"),
-    ),
-    Pending(
-        "training.rewards.step_rewards_strategy",
-        "an episode has one advantage, not one a turn",
-        'step_rewards_strategy = "uniform"',
-        "F",
-        when=lambda value, facts: value == "per_turn" and not facts["training.rewards.step_rewards_enabled"],
-        refuse=True,
-    ),
-    Pending(
-        "judge.enabled",
-        "no judge is asked; the reward is the environment's outcome alone",
-        "enabled = false",
-        "F",
-        refuse=True,
-        within=(
-            "judge",
-            "services.judge_url",
-            "rollout.task_app_origin_rewards_only",
-            "rollout.rubric_rewards_only",
-        ),
-    ),
-    Pending("logging.tensorboard", _TRACKER, "tensorboard = false", "F"),
-    Pending("logging.wandb", _TRACKER, "wandb = false", "F"),
-    Pending("logging.trackio", _TRACKER, "trackio = false", "F"),
     # --- around a run
     Pending(
-        "smoke",
-        "there is no `rltui smoke`; training ignores this section",
-        "keep it for later, or delete it",
-        "G",
-        but=("smoke.sqld_hrana_port", "smoke.sqld_http_port"),
-        within=("policy.inference_url",),
+        "tags",
+        "they are stored with the run and told to trackers, and nothing else shows or filters by them",
+        "keep them for later",
+        "J",
     ),
-    Pending("tags", "they are stored with the run, and nothing shows or filters by them", "keep them for later", "J"),
 )
 
 

@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainer.lag import Lags
 from trainer.learner.protocol import AnchorResult, take_anchor
 from trainer.learner.protocol import Sequence as TrainSequence
 from trainer.rewards.advantages import GroupAdvantages
+from trainer.rewards.episode import turn_rewards
 from trainer.rollout.episode import TRUNCATED, Episode
 from trainer.rollout.groups import Group
 from trainer.rollout.trajectories import token_temperatures
+from trainer.rollout.types import Branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def update_of(
         if left_out is not None:
             update.masked.append(left_out)
             continue
-        update.sequences += _sequences(episode, float(scored.advantages[assignment.member]), lags.of[episode.n] + made)
+        update.sequences += _sequences(episode, scored, lags.of[episode.n] + made)
     return update
 
 
@@ -111,7 +114,11 @@ def _left_out(episode: Episode, lags: Lags, max_seq_len: int, mask_truncated: bo
     return None
 
 
-def _sequences(episode: Episode, advantage: float, lag: int) -> Iterator[TrainSequence]:
+def _sequences(episode: Episode, scored: GroupAdvantages, lag: int) -> Iterator[TrainSequence]:
+    member = episode.assignment.member
+    per_turn = None if scored.turns is None else scored.turns[member]
+    advantage = float(scored.advantages[member])
+    earned = None if np.isfinite(advantage) else turn_rewards(episode.reward, episode.turns)  # a critic's to compare
     for number, branch in enumerate(episode.branches):
         temperatures = token_temperatures(branch, episode.calls)
         uniform = len(set(temperatures)) == 1
@@ -124,8 +131,34 @@ def _sequences(episode: Episode, advantage: float, lag: int) -> Iterator[TrainSe
             logp_behavior=np.asarray(branch.logp, dtype="<f4").tobytes(),
             advantage=advantage,
             reward=episode.total or 0.0,
+            token_reward=b"" if earned is None else _token_reward(branch, earned),
             weight=branch.weight,
             temperature=temperatures[0],
+            token_advantage=b"" if per_turn is None else _token_advantage(branch, per_turn),
             token_temperature=b"" if uniform else np.asarray(temperatures, dtype="<f4").tobytes(),
             lag=lag,
         )
+
+
+def _token_advantage(branch: Branch, turns: NDArray[np.float64]) -> bytes:
+    """[T] f32: the sampled tokens of a turn get the advantage of the turn.
+
+    Args:
+        turns: by number of the turn.
+    """
+    return np.where(branch.mask, turns[branch.turn], 0.0).astype("<f4").tobytes()
+
+
+def _token_reward(branch: Branch, earned: Sequence[float]) -> bytes:
+    """[T] f32: the last sampled token of a turn gets what the turn earned; the branch's last one also gets that of the
+    turns which the branch does not hold.
+
+    Args:
+        earned: by number of the turn.
+    """
+    sampled = np.flatnonzero(branch.mask)
+    last = {int(branch.turn[at]): at for at in sampled}
+    rewards = np.zeros(len(branch.ids), dtype=np.float64)
+    for turn, value in enumerate(earned):
+        rewards[last.get(turn, sampled[-1])] += value
+    return rewards.astype("<f4").tobytes()

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from trainer.lag import Contained
 from trainer.rewards.advantages import GroupAdvantages
+from trainer.rewards.episode import EpisodeReward
 from trainer.rollout.admission import first_overfull, newest_iteration
 from trainer.rollout.episode import Assignment, Episode
 from trainer.rollout.groups import Group, LiveGroup, Losses, Tally, check_share
@@ -26,7 +27,7 @@ from trainer.rollout.sizes import Sizes
 Json = dict[str, Any]
 # An assignment, and what is set to the facts of it (WIRE 1.6) when the play has become stale and is to be given up.
 Play = Callable[[Assignment, "asyncio.Future[Json]"], Awaitable[Episode]]
-Score = Callable[[Sequence[float]], GroupAdvantages]
+Score = Callable[[Sequence[EpisodeReward]], GroupAdvantages]
 
 
 class Keeper(Protocol):
@@ -82,12 +83,13 @@ class Dispatcher:
         max_lag: int | None,
         closed: int = 0,
         version: int = 0,
+        meter: Meter | None = None,
     ) -> None:
         """closed: iterations whose batch was closed before; version: the weights that serve. Nothing is started while
         an outage goes on; call `fill` after it."""
         self.max_concurrent, self.max_lag = max_concurrent, max_lag
         self.admitting, self.opening = True, False
-        self.tally, self.meter = Tally(), Meter()
+        self.tally, self.meter = Tally(), meter or Meter()
         self._play, self._play_evaluation, self._cursor, self._sizes = play, play_evaluation, cursor, sizes
         self._score, self._contained, self._keeper, self._outage = score, contained, keeper, outage
         self._closed, self._version, self._updates = closed, version, contained[version]
@@ -213,6 +215,7 @@ class Dispatcher:
         return {
             "running": len(self._running),
             "max": self.max_concurrent,
+            "judging": self.meter.judging,
             "ready": len(self._ready) * self._sizes.size + played,
             "need": self._sizes.episodes,
         }
@@ -325,6 +328,8 @@ class Dispatcher:
             self._outage.begin(str(down))
             self.fill()
         except BaseException as error:  # on to whoever waits for the batch; here nobody would hear it
+            if run.done is not None and not run.done.done():  # it is in no list any more
+                run.done.set_exception(error)
             self.fail(error)
 
     def _give_back(self, run: _Running) -> None:
@@ -358,7 +363,7 @@ class Dispatcher:
 
     def _settle(self, group: Group) -> None:
         """A group is ready, or another one takes its place."""
-        rewards = [member.reward.total for member in group.members if member.reward and member.exclusion is None]
+        rewards = [member.reward for member in group.members if member.reward and member.exclusion is None]
         if len(rewards) < len(group.members):
             self.tally.dropped_groups += 1
             self._keeper.dropped(group)

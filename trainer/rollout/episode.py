@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainer.rewards.outcome import EpisodeReward
+from trainer.judge.types import Judgement
+from trainer.rewards.episode import EpisodeReward, JudgeScores
 from trainer.rollout.types import Branch, Call
 from trainer.taskapp.parse import ParsedRollout
 
@@ -47,6 +48,8 @@ class Episode:
     token_counts: dict[str, int] = field(default_factory=dict)  # clean, realign, fork, drift, orphan
     forced: dict[str, int] = field(default_factory=dict)
     parsed: ParsedRollout | None = None
+    judgement: Judgement | None = None
+    judge_s: float = 0.0  # at the judge
     reward: EpisodeReward | None = None
     stop: str = "completed"
     exclusion: Exclusion | None = None
@@ -57,6 +60,23 @@ class Episode:
     @property
     def total(self) -> float | None:
         return None if self.reward is None else self.reward.total
+
+    @property
+    def judged(self) -> JudgeScores:
+        return JudgeScores() if self.judgement is None else JudgeScores(self.judgement.event, self.judgement.outcome)
+
+    @property
+    def turns(self) -> int:
+        """Calls that the episode went on from; of an excluded one without token record, all calls."""
+        return len(self.calls) - self.token_counts.get("orphan", 0)
+
+    @property
+    def facts(self) -> Json:
+        """What fills the sentences of its warnings."""
+        if self.reward is None:
+            return {}
+        outcome, total = f"{self.reward.outcome:g}", f"{self.reward.step_sum:g}"
+        return {"steps": len(self.reward.steps), "calls": self.turns, "outcome": outcome, "sum": total}
 
     @property
     def sampled_tokens(self) -> int:

@@ -27,10 +27,10 @@ def iteration_metrics(groups: Sequence[Group], tally: Tally) -> dict[str, float]
         "reward/mean": mean,
         "reward/std": std,
         "reward/max": float(rewards.max()),
-        "reward/env": mean,
         "reward/frac_zero_std": float(np.mean(dead)),
         "reward/frac_all_good": float(np.mean(good)),
         "reward/frac_all_bad": float(np.mean(bad)),
+        **reward_parts(episodes),
         **episode_metrics(episodes),
     }
     metrics |= {f"error/{code}": float(count) for code, count in tally.excluded.items()}
@@ -39,6 +39,17 @@ def iteration_metrics(groups: Sequence[Group], tally: Tally) -> dict[str, float]
         counts.update(episode.token_counts)
         counts["sampling_forced"] += sum(episode.forced.values())
     return metrics | {f"tokens/{name}": float(count) for name, count in counts.items()}
+
+
+def reward_parts(episodes: Sequence[Episode]) -> dict[str, float]:
+    """reward/{env, event, outcome}: means of what the blend weighs. Without a judge there is no score of its."""
+    rewards = [episode.reward for episode in episodes if episode.reward is not None]
+    parts = {
+        "env": [reward.env for reward in rewards],
+        "event": [reward.judged.event for reward in rewards if reward.judged.event is not None],
+        "outcome": [reward.judged.outcome for reward in rewards if reward.judged.outcome is not None],
+    }
+    return {f"reward/{name}": float(np.mean(values)) for name, values in parts.items() if values}
 
 
 def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -62,5 +73,7 @@ def evaluation_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         rewards = np.array([episode.total for episode in scored], dtype=np.float64)
         mean, std = mean_and_std(rewards)
         metrics |= {"eval/reward_mean": mean, "eval/reward_std": std}
+        # the environment's part and the judge's apart: eval/reward_env, eval/reward_outcome
+        metrics |= {f"eval/{name.replace('/', '_')}": value for name, value in reward_parts(scored).items()}
         metrics |= {f"eval/{name}": value for name, value in episode_metrics(scored).items()}
     return metrics

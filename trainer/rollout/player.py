@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 
 from trainer.inference.gateway import Gateway
 from trainer.inference.ledger import NO_TOOL_PARSER, CallError, CallPolicy
-from trainer.rewards.outcome import episode_reward
+from trainer.rewards.episode import reward_of
+from trainer.rewards.rules import OUTCOME_ALONE, RewardRules
 from trainer.rollout.episode import Assignment, Episode, Exclusion, stop_reason
+from trainer.rollout.judging import Judging
 from trainer.rollout.trajectories import TokenRecordError, assemble
 from trainer.taskapp.client import TaskAppClient, backoff
 from trainer.taskapp.contracts import rollout_request
@@ -26,6 +28,7 @@ T = TypeVar("T")
 Stale = asyncio.Future[dict[str, Any]]
 
 FIRST_TRIES = 8  # a job whose first tries all fail stops (WIRE 1.6)
+NOT_THE_APPS = frozenset({"stale", "judge_failed"})  # failures of tries that the task app may have played well
 OUTAGES = 3  # of the task app, that one play may meet before its failures count: it may be what ends the app
 THE_ENGINES = frozenset({"http_error", "timeout", "aborted", "app_error"})  # what an app makes of a call that failed
 LIMITS = frozenset({"context_length_exceeded", "call_limit"})  # an episode that meets one ends, cut but scored
@@ -89,6 +92,7 @@ class PlayRules:
     max_retries: int
     seed: int
     template_kwargs: dict[str, Any] = field(default_factory=dict)  # of the chat template
+    rewards: RewardRules = OUTCOME_ALONE
 
 
 class Player:
@@ -101,10 +105,11 @@ class Player:
         client: TaskAppClient,
         first_tries: FirstTries,
         record: Callable[[Episode, PlayRules], None],
+        judging: Judging | None = None,
     ) -> None:
         """rules: as they are now; an episode is played to its end by those that it began with."""
         self._rules, self._gateway, self._client, self._record = rules, gateway, client, record
-        self._first_tries = first_tries
+        self._first_tries, self._judging = first_tries, judging
         self._jitter = random.Random(rules().seed)
         self._outages: Counter[Assignment] = Counter()  # that a play has met
 
@@ -119,6 +124,7 @@ class Player:
             TaskAppFailing: the first tries of the job all failed.
             TaskAppDown: the app is not there; nothing is recorded.
             ModelUnfit: no try of the job can succeed.
+            JudgeMisconfigured: no episode of the job can be judged.
         """
         rules = self._rules()
         episode = await self._with_tries(rules, assignment, stale)
@@ -136,7 +142,7 @@ class Player:
             if await self._met_outage(assignment, failure):
                 raise TaskAppDown(str(failure))
             try:
-                if failure.code != "stale":  # which was slow, and may have been well
+                if failure.code not in NOT_THE_APPS:
                     self._first_tries.fail(failure)
             except TaskAppFailing:
                 self._record(episode, rules)
@@ -205,7 +211,7 @@ class Player:
                 on_done=rules.on_done,
                 timeout_s=rules.timeout_s,
                 job_id=rules.job_id,
-                judge_on=False,
+                judge_on=self._judging is not None,
             )
             episode.parsed = await _unless_stale(self._client.rollout(body), stale)
         except RolloutFailure as error:
@@ -220,7 +226,9 @@ class Player:
         if failure is None or failure.code in THE_ENGINES:
             failure = _engine_failure(record.errors) or failure
         if failure is None:
-            failure = _settle(rules, episode, record.errors)
+            failure = _settle(rules, episode, record.errors) or await self._judge(episode, stale)
+        if failure is None:
+            failure = _reward(rules, episode)
         if failure is not None:
             if "tries" in failure.detail:  # the client knows of its own try alone
                 failure.detail["tries"] = len(tries) + 1
@@ -234,6 +242,17 @@ class Player:
         )
         return episode, failure
 
+    async def _judge(self, episode: Episode, stale: Stale) -> RolloutFailure | None:
+        if self._judging is None:
+            return None
+        try:
+            await _unless_stale(self._judging.judge(episode), stale)
+        except RolloutFailure as failure:
+            return failure
+        finally:
+            episode.ended = time.time()
+        return None
+
 
 def _engine_failure(errors: list[CallError]) -> RolloutFailure | None:
     """Whatever the app made of a call that the engine failed, the engine was the cause."""
@@ -242,7 +261,7 @@ def _engine_failure(errors: list[CallError]) -> RolloutFailure | None:
 
 
 def _settle(rules: PlayRules, episode: Episode, errors: list[CallError]) -> RolloutFailure | None:
-    """Checks what the app answered against what the gateway recorded, and scores it."""
+    """Checks what the app answered against what the gateway recorded, and makes its training sequences."""
     assert episode.parsed is not None
     try:
         check_against_calls(
@@ -263,9 +282,17 @@ def _settle(rules: PlayRules, episode: Episode, errors: list[CallError]) -> Roll
     episode.token_counts = assembly.counts
     if episode.forced:
         episode.parsed.warnings.append("sampling_forced")
-    episode.reward = episode_reward(
-        episode.parsed.outcome, episode.parsed.outcome_path, list(episode.parsed.event_rewards)
-    )
+    return None
+
+
+def _reward(rules: PlayRules, episode: Episode) -> RolloutFailure | None:
+    """Scores an episode that was settled."""
+    assert episode.parsed is not None
+    try:
+        episode.reward = reward_of(episode.parsed, episode.turns, rules.rewards, episode.judged)
+    except RolloutFailure as failure:
+        return failure
+    episode.parsed.warnings += episode.reward.warnings
     return None
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -58,7 +58,15 @@ class SeedCursor:
                 return self._start + offset
 
 
-def evaluation_plan(seeds: Collection[int], instances: int) -> list[int]:
-    """Seed of each evaluation episode: episode i plays seeds[i mod len(seeds)]."""
-    ordered = list(seeds)
-    return [ordered[i % len(ordered)] for i in range(instances)]
+def evaluation_plan(seeds: Sequence[int], instances: int) -> list[tuple[int, int]]:
+    """(seed, which play of that seed this is, from 0) of each evaluation episode: episode i plays seeds[i mod len].
+
+    The same in every evaluation and in every run of the same seeds, so that their episodes compare one by one.
+    """
+    played: Counter[int] = Counter()
+    plan = []
+    for i in range(instances):
+        seed = seeds[i % len(seeds)]
+        plan.append((seed, played[seed]))
+        played[seed] += 1
+    return plan

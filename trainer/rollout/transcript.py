@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from trainer.rewards.episode import EpisodeReward
+from trainer.rewards.turns import read_turns
 from trainer.rollout.episode import Episode
 from trainer.rollout.types import Branch, Call
 from trainer.rundir.records import EpisodeRecord, TurnRecord
@@ -31,13 +33,16 @@ def episode_record(episode: Episode, *, step: int, temperature: float, max_token
         try_=episode.number,
         R=episode.total,
         O=None if parsed is None else parsed.outcome,
-        sr=None if parsed is None else float(sum(parsed.event_rewards)),
+        sr=None if reward is None else reward.step_sum,
+        je=episode.judged.event,
+        jo=episode.judged.outcome,
         stop=episode.stop,
         t=episode.ended,
         wall=wall,
         branches=episode.branches,
         turns=turn_records(episode),
         rewards={} if reward is None else reward.record(),
+        judge=None if episode.judgement is None else episode.judgement.record(),
         exclusion=None
         if episode.exclusion is None
         else ExclusionRecord(
@@ -53,36 +58,40 @@ def episode_record(episode: Episode, *, step: int, temperature: float, max_token
         timings={
             "queue": waited,
             "generate": generating,
-            "app": max(0.0, wall - waited - generating),
+            "app": max(0.0, wall - waited - generating - episode.judge_s),
+            "judge": episode.judge_s,
             "total": wall,
         },
     )
 
 
 def turn_records(episode: Episode) -> list[TurnRecord]:
-    """One turn a model call that was used, numbered as in the token arrays; rewards join in where the app's steps and
-    the turns are equal in number. An orphan (a call whose answer the app dropped) is listed under the turn that
-    replaced it."""
+    """One turn a model call that was used, numbered as in the token arrays; rewards join in where the app's steps
+    match the turns. An orphan (a call whose answer the app dropped) is listed under the turn that replaced it."""
     places = _places(episode.branches)
     turns = _turns(len(episode.calls), places)
-    steps = [] if episode.parsed is None else episode.parsed.steps
-    matched = len(steps) == len(turns)
+    told = None if episode.parsed is None else read_turns(episode.parsed, episode.turns)
+    judged = {} if episode.judgement is None else {r.turn: r.total for r in episode.judgement.event_reviews}
     records: list[TurnRecord] = []
     seen: list[Json] = []
     tools: list[Json] | None = None
     for number, calls in enumerate(turns):
         call = episode.calls[calls[-1]]
-        step = steps[number] if matched else None
         place = places.get(calls[-1])
+        t = number if place is None else place.turn
+        said = told.items[t] if told is not None and told.matched else None
         records.append(
             TurnRecord(
-                t=number if place is None else place.turn,
+                t=t,
                 calls=[episode.calls[index].call for index in calls],
                 messages=[*_new_messages(seen, call.messages), *_reply(call)],
                 tools=call.tools if call.tools != tools else None,
-                reward=None if step is None else step.reward,
-                done=None if step is None else step.done,
-                truncated=None if step is None else step.truncated,
+                reward=None if said is None else said.reward,
+                achievements=list(said.unlocks.new) or None if said is not None else None,
+                **_step_reward(episode.reward, t),
+                judge=judged.get(t),
+                done=None if said is None else said.done,
+                truncated=None if said is None else said.truncated,
                 branch=None if place is None else place.branch,
                 span=None if place is None else place.span,
                 finish_reason=call.finish_reason,
@@ -95,6 +104,13 @@ def turn_records(episode: Episode) -> list[TurnRecord]:
         seen = [*call.messages, *([call.response] if call.response else [])]
         tools = call.tools
     return records
+
+
+def _step_reward(reward: EpisodeReward | None, turn: int) -> dict[str, float]:
+    """What the turn adds to R, if it does."""
+    if reward is None or not reward.matched or not reward.beta:
+        return {}
+    return {"step_r": reward.steps[turn], **({"event_reward": reward.events[turn]} if reward.events else {})}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainer.rundir.disk import DiskFull
-from trainer.rundir.records import EpisodeRecord, GroupRecord
+from trainer.rundir.records import EpisodeRecord, GroupRecord, JudgeRecord
 from trainer.rundir.writer import RunWriter
 
 
@@ -43,6 +43,17 @@ class PatientWriter(RunWriter):
         record.t = record.t or self._clock()
         self._take("episode", partial(super().episode, record))
         return n
+
+    def judge(self, record: JudgeRecord) -> int:
+        """As there; -1 for a line that waits: its place is not known yet."""
+        place = -1
+
+        def write() -> None:
+            nonlocal place
+            place = super(PatientWriter, self).judge(record)
+
+        self._take("judge", write)
+        return place
 
     def update(self, n: int, **fields: Any) -> None:
         self._take("update", partial(super().update, n, **fields))

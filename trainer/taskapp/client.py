@@ -11,6 +11,7 @@ import json
 import math
 import os
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -70,14 +71,15 @@ def parse_retry_after(value: str | None, now: datetime) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-class _Answer:
-    """A response whose body was read up to the size limit."""
+class Answer:
+    """A response whose body was read up to the size limit. leaked: our key stood in it, and was taken out."""
 
-    def __init__(self, status: int, headers: httpx.Headers, body: bytes, too_large: bool) -> None:
+    def __init__(self, status: int, headers: httpx.Headers, body: bytes, too_large: bool, leaked: bool = False) -> None:
         self.status = status
         self.headers = headers
         self.body = body
         self.too_large = too_large
+        self.leaked = leaked
 
     @property
     def evidence(self) -> str:
@@ -107,10 +109,14 @@ class _Answer:
             return None
 
 
+Observe = Callable[[str, str, Any, Answer | None, float], None]
+
+
 class TaskAppClient:
     """An async client of one task app; use it as a context manager, or call `close`.
 
     timeout_s: `rollout.timeout_s`, the whole of one rollout. max_connections: `max_concurrent_rollouts`.
+    observe: told of each request: (method, URL, JSON body, answer or None, seconds).
     notes: what a person should be told once (dropped fields, TLS switched off, no key), in order.
     """
 
@@ -122,12 +128,14 @@ class TaskAppClient:
         aliases: Sequence[str] = (),
         timeout_s: float = 600.0,
         max_connections: int = 64,
+        observe: Observe | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         keys = [key.strip() for key in (api_key or "", *aliases) if key.strip()]
         _check_url_and_keys(self.base_url, keys)
         self.notes: list[str] = []
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
+        self._observe = observe
         self._dropped: tuple[tuple[str, ...], ...] = ()
         self._aborts: set[asyncio.Task[None]] = set()
         self._secrets = [key.encode() for key in keys if len(key) >= _SECRET_MIN_CHARS]
@@ -141,7 +149,7 @@ class TaskAppClient:
 
         def make(limits: httpx.Limits) -> httpx.AsyncClient:
             return httpx.AsyncClient(
-                headers=_auth_headers(keys),
+                headers=auth_headers(keys),
                 timeout=httpx.Timeout(None, connect=GATE_TIMEOUT_S),
                 limits=limits,
                 verify=verify,
@@ -231,11 +239,11 @@ class TaskAppClient:
         """
         cid = body["run_id"]
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self.timeout_s):
                 answer = await self._post_rollout(body)
         except TimeoutError:
             await self.abort(cid)
-            raise RolloutFailure("timeout", {"limit_s": round(self._timeout_s, 1)}) from None
+            raise RolloutFailure("timeout", {"limit_s": round(self.timeout_s, 1)}) from None
         except asyncio.CancelledError:
             abort = asyncio.create_task(self.abort(cid))  # on its own: whoever cancels us does not wait for the app
             self._aborts.add(abort)
@@ -255,7 +263,7 @@ class TaskAppClient:
         except (TimeoutError, httpx.HTTPError, TaskAppRejected):
             pass
 
-    async def _post_rollout(self, body: Json) -> _Answer:
+    async def _post_rollout(self, body: Json) -> Answer:
         """Posts, once more if the app refuses extra fields only; what it refused is left out from then on."""
         answer = await self._request("POST", "/rollout", json=without(body, self._dropped))
         if answer.status == 422 and (extra := extra_fields(answer.json_or_none(), body)):
@@ -266,7 +274,7 @@ class TaskAppClient:
             answer = await self._request("POST", "/rollout", json=without(body, self._dropped))
         return answer
 
-    def _check_status(self, answer: _Answer) -> None:
+    def _check_status(self, answer: Answer) -> None:
         status = answer.status
         if 200 <= status < 300:
             return
@@ -287,11 +295,11 @@ class TaskAppClient:
             retry_after=parse_retry_after(answer.headers.get("retry-after"), datetime.now(UTC)),
         )
 
-    def _rejected(self, reason: str, answer: _Answer, message: str) -> TaskAppRejected:
+    def _rejected(self, reason: str, answer: Answer, message: str) -> TaskAppRejected:
         hint = _REJECTED_HINTS[reason].format(url=self._shown())
         return TaskAppRejected(reason, message, hint, status=answer.status, evidence=answer.evidence)
 
-    async def _gate_get(self, path: str) -> tuple[str, _Answer | None]:
+    async def _gate_get(self, path: str) -> tuple[str, Answer | None]:
         """(what to call the result, the answer); connection errors pass through."""
         try:
             async with asyncio.timeout(GATE_TIMEOUT_S):
@@ -306,7 +314,7 @@ class TaskAppClient:
         except TaskAppRejected as error:
             return f"{error.status} to another origin", None
 
-    async def _get(self, path: str, params: Any = None) -> _Answer:
+    async def _get(self, path: str, params: Any = None) -> Answer:
         """A GET outside the gate; no connection is said as the gate says it."""
         try:
             async with asyncio.timeout(GATE_TIMEOUT_S):
@@ -316,14 +324,19 @@ class TaskAppClient:
             hint = f"Check that the task app at {self._shown()} is running"
             raise HealthCheckFailed(f"GET {path} failed: {cause}", hint) from None
 
-    async def _request(self, method: str, path: str, *, json: Any = None, params: Any = None) -> _Answer:
+    async def _request(self, method: str, path: str, *, json: Any = None, params: Any = None) -> Answer:
         """One request; redirects are followed on the same origin only, so that keys never leave it."""
         url = httpx.URL(self.base_url + path)
         if params:
             url = url.copy_merge_params(params)
         for _ in range(MAX_REDIRECTS + 1):
-            async with self._pool.client() as http, http.stream(method, url, json=json) as response:
-                answer = await self._read(response)
+            began, answer = time.monotonic(), None
+            try:
+                async with self._pool.client() as http, http.stream(method, url, json=json) as response:
+                    answer = await self._read(response)
+            finally:
+                if self._observe is not None:
+                    self._observe(method, str(url), json, answer, time.monotonic() - began)
             location = response.headers.get("location")
             if response.status_code not in (301, 302, 303, 307, 308) or not location:
                 return answer
@@ -338,16 +351,17 @@ class TaskAppClient:
                 method, json = "GET", None
         raise self._rejected("redirect", answer, f"the task app redirects more than {MAX_REDIRECTS} times")
 
-    async def _read(self, response: httpx.Response) -> _Answer:
+    async def _read(self, response: httpx.Response) -> Answer:
         body = bytearray()
         async for chunk in response.aiter_bytes():
             body += chunk
             if len(body) > MAX_BODY_BYTES:
-                return _Answer(response.status_code, response.headers, bytes(body[:EVIDENCE_CHARS]), True)
+                return Answer(response.status_code, response.headers, bytes(body[:EVIDENCE_CHARS]), True)
         content = bytes(body)
+        leaked = any(secret in content for secret in self._secrets)
         for secret in self._secrets:  # an app that echoes our headers must not bring the key into a record
             content = content.replace(secret, b"***")
-        return _Answer(response.status_code, response.headers, content, False)
+        return Answer(response.status_code, response.headers, content, False, leaked)
 
     def _shown(self) -> str:
         """The base URL without a password in it."""
@@ -378,7 +392,7 @@ def _check_url_and_keys(url: str, keys: Sequence[str]) -> None:
         raise TaskAppError("ENVIRONMENT_API_KEY holds characters that no HTTP header can carry", hint)
 
 
-def _auth_headers(keys: Sequence[str]) -> dict[str, str]:
+def auth_headers(keys: Sequence[str]) -> dict[str, str]:
     """The key in all three headers that task apps read (WIRE 1.2); keys[0] is the key, the rest aliases."""
     if not keys:
         return {}

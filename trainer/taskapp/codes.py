@@ -73,6 +73,10 @@ WARNINGS: dict[str, str] = {
     "sampling_forced": "the app asks for other sampling than training allows; what was forced is recorded",
     "num_steps_mismatch": "num_steps differs from the recorded model calls",
     "more_calls_than_turns": "more model calls than max_turns",
+    "turns_unmatched": "{steps} steps do not match {calls} calls: step rewards count as a sum over the episode",
+    "steps_count_twice": "the outcome {outcome} is itself the sum of the environment's step rewards ({sum}), which "
+    "env_sparse adds once more",
+    "achievements_unnamed": "the app says how many achievements are new and not which: each weighs 1",
 }
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+")
@@ -89,10 +93,18 @@ def sentence(code: str, detail: Mapping[str, object]) -> str:
     known = CODES.get(code)
     if known is None:
         return f"excluded: {clean(code)}"
+    text = _filled(known.template, detail)
+    return text[: -len(" 1 times")] + " once" if text.endswith(" 1 times") else text
 
+
+def warning(kind: str, detail: Mapping[str, object]) -> str:
+    """The text of a warning, likewise."""
+    return _filled(WARNINGS.get(kind, clean(kind)), detail)
+
+
+def _filled(template: str, detail: Mapping[str, object]) -> str:
     def fill(match: re.Match[str]) -> str:
         value = detail.get(match[1])
         return "?" if value is None else clean(str(value))
 
-    text = re.sub(r"\{(\w+)\}", fill, known.template)
-    return text[: -len(" 1 times")] + " once" if text.endswith(" 1 times") else text
+    return re.sub(r"\{(\w+)\}", fill, template)

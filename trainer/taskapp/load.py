@@ -1,4 +1,4 @@
-"""From `builtin:NAME`, `NAME`, `reasoning_gym:DATASET` or `FILE.py` to an ASGI app (WIRE 4.4, task_app_path)."""
+"""From `builtin:NAME`, `NAME`, `PACKAGE:DATASET` or `FILE.py` to an ASGI app (WIRE 4.4, task_app_path)."""
 
 from __future__ import annotations
 

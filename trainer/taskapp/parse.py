@@ -37,6 +37,7 @@ class Step:
     info: Json = field(default_factory=dict)
     obs: Any = None
     tool_calls: list[Any] = field(default_factory=list)
+    decision: int | None = None  # `decision_index`: the model call that caused it
 
 
 @dataclass(slots=True)
@@ -202,9 +203,16 @@ def _steps(raw: list[Any], warnings: list[str]) -> tuple[list[Step], bool]:
                 info=mapping(step.get("info")),
                 obs=step.get("obs"),
                 tool_calls=listing(step.get("tool_calls")),
+                decision=_decision_index(step),
             )
         )
     return steps, any(mapping(item).get("reward") is not None for item in raw)
+
+
+def _decision_index(step: Json) -> int | None:
+    info = mapping(step.get("info"))
+    places = (step, info, mapping(info.get("stepwise")), mapping(info.get("meta")))
+    return next((n for place in places if (n := count(place.get("decision_index"))) is not None), None)
 
 
 def _is_model_call(event: Json) -> bool:

@@ -18,6 +18,7 @@ BUILTIN: dict[str, str] = {
 # Adapters to packages of many tasks: their modules have `build_config(DATASET)` and `datasets()`.
 ADAPTERS: dict[str, str] = {
     "reasoning_gym": "trainer.taskapp.reasoning_gym",
+    "verifiers": "trainer.taskapp.verifiers.app",
 }
 
 _registered: dict[str, Callable[[], Any]] = {}

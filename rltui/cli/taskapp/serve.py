@@ -26,7 +26,7 @@ GRACE_S = 5.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("app", metavar="APP", help="a built-in name, FILE.py, or reasoning_gym:DATASET")
+    parser.add_argument("app", metavar="APP", help="a built-in name, FILE.py, reasoning_gym:DATASET or verifiers:NAME")
     parser.add_argument("--host", default="127.0.0.1", help="bind address (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=PORT, help=f"0 takes a free one (default: {PORT})")
     parser.add_argument(

@@ -255,7 +255,8 @@ class MonitorScreen(AppScreen):
         self._not_built("pipeline")
 
     def _not_built(self, name: str) -> None:
-        self.say(f"the {dict(TABS)[name]} tab is not built yet; `rltui show RUN --json` has the numbers")
+        verb = "judge --run RUN" if name == "judge" else "show RUN --json"
+        self.say(f"the {dict(TABS)[name]} tab is not built yet; `rltui {verb}` has the numbers")
 
     async def action_next_tab(self) -> None:
         await self._tab_by(1)

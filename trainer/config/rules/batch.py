@@ -222,6 +222,17 @@ def evaluation(facts: Facts) -> Iterator[Problem]:
             fix="every_n_iters = 0",
             code="evaluation_rare",
         )
+    saved = facts["checkpoint.every_n_iters"]
+    chosen = facts.given("checkpoint.every_n_iters") and facts["checkpoint.keep_best"]
+    if chosen and 0 < every < total and (saved == 0 or every % saved):
+        often = f"after every {saved} iterations and" if saved else "only"
+        yield facts.note(
+            "evaluation.every_n_iters",
+            f"the best checkpoint is chosen where an evaluation meets one: checkpoints are made {often} at the end, "
+            f"evaluations after every {every}",
+            fix=f"--set checkpoint.every_n_iters={every}",
+            code="best_between",
+        )
     most, cap = facts["rollout.max_concurrent_rollouts"], "evaluation.max_concurrent_rollouts"
     if facts.given(cap) and facts[cap] > most:
         why = f"rollout.max_concurrent_rollouts = {most} counts evaluation episodes, too"

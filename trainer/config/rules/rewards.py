@@ -49,6 +49,11 @@ def step_rewards(facts: Facts) -> Iterator[Problem]:
             "each counts twice: the run measures it, and says so with both numbers"
         )
         yield facts.note("training.rewards.step_rewards_mode", why, code="env_sparse")
+    if mode != "off" and facts["judge.enabled"] and facts["rollout.rubric_rewards_only"]:
+        why = "the step rewards vanish with the environment's weight: rollout.rubric_rewards_only is true"
+        yield facts.note(
+            "training.rewards.step_rewards_enabled", why, fix="step_rewards_enabled = false", code="step_rewards"
+        )
 
 
 def judge_off(facts: Facts) -> Iterator[Problem]:
@@ -156,6 +161,7 @@ def judge_model(facts: Facts) -> Iterator[Problem]:
 def rubric(facts: Facts) -> Iterator[Problem]:
     """The parts of judge.options.rubric_overrides that a judge computes with."""
     key = "judge.options.rubric_overrides"
+    by_rule = facts["judge.enabled"] and facts["judge.type"] == "rule"
     for name, part in facts[key].items():
         if name not in ("event", "outcome") or not isinstance(part, dict):
             yield _rubric_problem(facts, name, "not a part of a rubric", "tables named event and outcome")
@@ -170,6 +176,9 @@ def rubric(facts: Facts) -> Iterator[Problem]:
         for number, criterion in enumerate(criteria, 1):
             if wrong := _wrong_criterion(criterion):
                 yield _rubric_problem(facts, name, f"criterion {number}: {wrong[0]}", wrong[1])
+            elif by_rule and criterion.get("rule") is None:
+                why = f"criterion {number}: it has no rule, and judge.type is rule"
+                yield _rubric_problem(facts, name, why, f"a rule, of kind {', '.join(RULE_KINDS)}")
 
 
 def _rubric_problem(facts: Facts, part: str, why: str, allowed: str) -> Problem:

@@ -47,6 +47,15 @@ def _steps_in_other_mode(*modes: str) -> Callable[[Facts], bool]:
     )
 
 
+def _has_events(facts: Facts) -> bool:
+    rewards = "training.rewards.step_rewards_"
+    return bool(facts[f"{rewards}enabled"]) and facts[f"{rewards}mode"] == "decision_stepwise"
+
+
+def _can_count_achievements(facts: Facts) -> bool:
+    return facts["training.rewards.event_rewards_kind"] in ("binary", "unique")
+
+
 _REWARDS, _SYNC, _OPTIONS = "training.rewards", "training.weight_sync", "judge.options"
 
 UNUSED: tuple[Unused, ...] = (
@@ -93,6 +102,20 @@ UNUSED: tuple[Unused, ...] = (
         "read with step_rewards_mode decision_stepwise only",
     ),
     Unused(
+        _under("training", "step_rewards_weights", "step_rewards_k_limits"),
+        lambda facts: _has_events(facts) and not _can_count_achievements(facts),
+        "achievements are counted with event_rewards_kind binary and unique only",
+    ),
+    Unused(
+        _under(_REWARDS, "event_rewards_kind"),
+        lambda facts: (
+            _has_events(facts)
+            and _can_count_achievements(facts)
+            and bool(facts["training.step_rewards_weights"] or facts["training.step_rewards_k_limits"])
+        ),
+        "achievements are counted by training.step_rewards_weights and training.step_rewards_k_limits instead",
+    ),
+    Unused(
         _under("data", "evaluation_split", "evaluation_episodes"),
         lambda facts: not facts.evaluates,
         "there is no [evaluation], so nothing is evaluated",
@@ -133,7 +156,7 @@ UNUSED: tuple[Unused, ...] = (
         "no turns are judged: judge.options.event is false",
     ),
     Unused(
-        _under(_OPTIONS, "base_url", "api_key_env"),
+        _under(_OPTIONS, "base_url", "api_key_env", "weights"),
         _judges_with_service,
         "services.judge_url is set, and that service scores",
     ),
@@ -141,7 +164,10 @@ UNUSED: tuple[Unused, ...] = (
         _under(_OPTIONS, "metadata"), _judges_with_provider, "it is sent to a judge service only, not to a provider"
     ),
     Unused(
-        ("services.judge_url", *_under(_OPTIONS, "provider", "model", "base_url", "api_key_env", "metadata")),
+        (
+            "services.judge_url",
+            *_under(_OPTIONS, "provider", "model", "base_url", "api_key_env", "metadata", "max_concurrency"),
+        ),
         _judges_by_rule,
         "judge.type is rule: code checks the criteria, and no model is called",
     ),

@@ -89,7 +89,7 @@ class JudgeOptionsConfig(Section):
         group="rubric",
         help="A rubric by its id: looked up in the project's rubrics/ folder, then among the task app's, then passed "
         "to the judge service.",
-        checks="not checked yet: that it is found, else an error lists the ids",
+        checks="it is found, else an error lists the ids: checked at start",
         example="my-rubric",
     )
     rubric_overrides: dict[str, Any] = key(
@@ -97,22 +97,22 @@ class JudgeOptionsConfig(Section):
         origin="ref",
         group="rubric",
         help="Parts named event and outcome, each with goal_text, aggregation and criteria[{id, weight, scale, "
-        "description}]. They replace the same part of the rubric.",
-        checks="aggregation is weighted_sum or sum; weights >= 0",
+        "description, rule}]. What they give replaces the same of the rubric.",
+        checks="aggregation is weighted_sum or sum; weights >= 0; with judge.type = rule every criterion has a rule",
     )
     tracks: list[str] | None = key(
         origin="ref",
         group="rubric",
-        help="Keeps the criteria whose id starts with `track.`",
+        help="Keeps the criteria whose id starts with `track.`; those without a dot are of the track default.",
         derived="all",
-        checks="not checked yet: that each has a criterion",
+        checks="each has a criterion, else a warning; none has: an error at start",
     )
     weights: dict[str, NonNegativeFloat] = key(
         {},
         origin="ref",
         group="rubric",
         help="Weights of the tracks: score = sum of weight x track score / sum of weights, over the tracks that have "
-        "criteria. Left out: equal.",
+        "criteria. Left out: equal; a track left out of a given table weighs 0.",
         allowed="a table of numbers >= 0",
         checks="not all 0",
     )
@@ -178,7 +178,7 @@ class SmokeConfig(Section):
         group="what is tested",
         help="The app under test.",
         derived="services.task_url",
-        allowed="an http(s) URL, builtin:NAME, reasoning_gym:DATASET, or the path of a .py file",
+        allowed="an http(s) URL, builtin:NAME, reasoning_gym:DATASET, verifiers:NAME, or the path of a .py file",
     )
     env_name: str | None = key(
         origin="ref",
@@ -201,7 +201,7 @@ class SmokeConfig(Section):
             help="Who answers the model calls. mock: random valid arguments for the request's own tools; scripted; "
             "self: the run's own model; human: you; gpt-5-nano, openai or groq; or an OpenAI-compatible endpoint.",
             allowed="mock, scripted, self, human, gpt-5-nano, openai, groq, or an http(s) URL",
-            checks="not checked yet: that the API key is there",
+            checks="the API key must be in the environment when `rltui smoke` starts",
         )
     )
     model: Name | None = key(
@@ -232,7 +232,7 @@ class SmokeConfig(Section):
         origin="ref",
         group="serving the app",
         help="An app to serve first: the path of a file, or a registered name.",
-        checks="not checked yet: that it is found",
+        checks="must be there when `rltui smoke` starts",
     )
     task_app_port: Annotated[int, Field(ge=1024, le=65535)] = key(
         8765, origin="ref", group="serving the app", help=f"Port of {WITH_OWN_APP}. It sets task_url."
@@ -241,7 +241,7 @@ class SmokeConfig(Section):
         origin="ref",
         group="serving the app",
         help=f"A file of variables for {WITH_OWN_APP}. Their values are never printed.",
-        checks="not checked yet: that the file exists",
+        checks="must be there when `rltui smoke` starts",
         example=".env",
     )
     task_app_force: bool = key(
@@ -375,16 +375,17 @@ class LoggingConfig(Section):
         False,
         help="Writes TensorBoard event files, too.",
         why="teams watch such tools already",
-        checks="not checked yet: that the package is installed",
+        checks="the package is installed: checked at launch",
         resume=True,
         synonyms="use_tensorboard tensorboard_dir",
     )
     wandb: bool | Name = key(
         False,
-        help="Logs to Weights & Biases, too. A string is the project.",
+        help="Logs to Weights & Biases, too; offline where there is no login, or WANDB_MODE says so. A string is the "
+        "project.",
         why="teams watch such tools already",
         allowed="true, false, or the name of a project",
-        checks="not checked yet: that the package is installed",
+        checks="the package is installed: checked at launch",
         resume=True,
         synonyms="use_wandb wandb_project project project_name report_to",
     )
@@ -393,7 +394,7 @@ class LoggingConfig(Section):
         help="Logs to Trackio, too. A string is the project.",
         why="teams watch such tools already",
         allowed="true, false, or the name of a project",
-        checks="not checked yet: that the package is installed",
+        checks="the package is installed: checked at launch",
         resume=True,
         synonyms="use_trackio trackio_project",
     )

@@ -30,7 +30,8 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 Name = Annotated[str, Field(min_length=1)]
 Address = AfterValidator(whole_address)
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+"), Address]
-TaskUrl = Annotated[str, Field(pattern=r"^(https?://[^\s/]+|(builtin|reasoning_gym):[\w.-]+$|.*\S\.py$)"), Address]
+TASK_URL = r"^(https?://[^\s/]+|(builtin|reasoning_gym|verifiers):[\w.-]+$|.*\S\.py$)"
+TaskUrl = Annotated[str, Field(pattern=TASK_URL), Address]
 Scalar = bool | int | float | str
 
 

@@ -352,8 +352,9 @@ class TrainingConfig(Section):
         {},
         origin="seen",
         group="achievements",
-        help="Weight of each achievement where step rewards count single achievements. One that is not named "
-        "weighs 1.0.",
+        help="Weight of each achievement. With decision_stepwise this table, or step_rewards_k_limits, makes a turn's "
+        "event value the sum of the weights of what it unlocked, in place of event_rewards_kind binary and unique. "
+        "One that is not named weighs 1.0.",
         allowed="a table of numbers",
         visible_when=WITH_STEP_REWARDS,
     )
@@ -361,8 +362,8 @@ class TrainingConfig(Section):
         {},
         origin="seen",
         group="achievements",
-        help="How often an achievement counts in one episode. One that is not named counts once; 0 or less is "
-        "without limit.",
+        help="How often an achievement counts in one episode, where achievements are counted (see "
+        "step_rewards_weights). One that is not named counts once; 0 or less is without limit.",
         allowed="a table of integers",
         visible_when=WITH_STEP_REWARDS,
     )

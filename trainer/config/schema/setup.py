@@ -65,8 +65,9 @@ class ServicesConfig(Section):
         REQUIRED,
         origin="ref",
         help="The task app: its URL, or the builtin:NAME or .py file that the run serves. reasoning_gym:DATASET is a "
-        "data set of that package. The app is asked for its health, its tasks and every rollout.",
-        allowed="an http(s) URL, builtin:NAME, reasoning_gym:DATASET, or the path of a .py file",
+        "data set of that package, verifiers:NAME an installed environment of that one. The app is asked for its "
+        "health, its tasks and every rollout.",
+        allowed="an http(s) URL, builtin:NAME, reasoning_gym:DATASET, verifiers:NAME, or the path of a .py file",
         checks="the variable TASK_APP_URL can stand in for it; the host of a template is refused at launch",
         example="builtin:facts",
         synonyms="env_url environment_url task_app task_app_url app_url",

@@ -1,0 +1,145 @@
+"""`rltui judge --run RUN`: what the judge of a run said, beside the task app's rewards, and what it took."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from rltui.cli.common import chosen_run
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, program, say, words
+from rltui.cli.progress import number
+from rltui.cli.table import table
+from rltui.text import clean, fit
+
+SHOWN = 50
+TRACKS_CELLS = 60
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--run", required=True, metavar="RUN", help="its path, folder name or job id, or a beginning")
+    parser.add_argument("--runs-dir", type=Path, metavar="DIR", help="where runs are (default: runs)")
+    parser.add_argument("--last", type=int, default=SHOWN, metavar="N", help=f"episodes (default: {SHOWN}); 0: all")
+    parser.add_argument(
+        "--disagreement", action="store_true", help="where judge and task app differ most first; of all, N are shown"
+    )
+    add_data_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from rltui.model.judged import agreement, judged
+    from trainer.rundir.reader import RunReader
+
+    if args.last < 0:
+        raise CliError("--last is a number of episodes: 0 for all, or more")
+    folder = chosen_run(args)
+    try:
+        who = _who(folder)
+        blend = who["blend"]
+        rows, calls = judged(RunReader(folder), (blend.get("event", 0.0), blend.get("outcome", 0.0)))
+    except OSError as error:
+        raise CliError(f"{folder} cannot be read: {error.strerror}", code=FAILED) from error
+    agreed, counted = agreement(rows), len(rows)
+    excluded = sum(row.excluded for row in rows)
+    if args.disagreement:
+        rows = sorted(rows, key=lambda row: -1.0 if row.gap is None else abs(row.gap), reverse=True)
+        rows = rows[: args.last or None]
+    else:
+        rows = rows[-args.last :]
+    document = {
+        "run": folder.name,
+        **who,
+        "judged": counted,
+        "excluded": excluded,
+        "agreement": agreed,
+        **calls.totals(),
+        "episodes": [row.as_dict() for row in rows],
+    }
+    emit(document, as_json=args.json, out=args.out)
+    if not args.json:
+        from rltui.cli.show import run_name
+
+        for line in _lines(document, f"{program()} rejudge {run_name(folder)} --rubric FILE"):
+            say(line, words(args))
+    return OK
+
+
+def _who(folder: Path) -> Json:
+    """Who judges by what, as the run stored it; of a run without a judge, what is known."""
+    from trainer.rundir.jsonl import decode_object
+    from trainer.rundir.layout import RunPaths
+
+    found: Json = {}
+    for name in ("environment.json", "resolved.json"):
+        try:
+            found[name] = decode_object(RunPaths(folder).read(name))
+        except (FileNotFoundError, ValueError):
+            found[name] = {}
+    judge, blend = found["environment.json"].get("judge"), found["resolved.json"].get("effective_blend")
+    judge = judge if isinstance(judge, dict) else {}
+    names = ("source", "provider", "model", "rubric_id", "rubric_hash", "rubric_from")
+    return {
+        **{name: judge.get(name) for name in names},
+        "blend": {k: float(v) for k, v in (blend if isinstance(blend, dict) else {}).items() if _is_number(v)},
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def dollars(cost: float | None, estimated: bool) -> str:
+    """'0.0123', '~0.0123' of an estimate, '?' of an unknown price."""
+    return "?" if cost is None else f"{'~' if estimated else ''}{cost:.4f}" if cost else "0"
+
+
+def tries_failed(failed: dict[str, int]) -> str:
+    return ", ".join(f"{clean(code.removeprefix('judge_'), 40)} x {times}" for code, times in failed.items())
+
+
+def _lines(document: Json, next_: str) -> list[str]:
+    rows = document["episodes"]
+    if not document["judged"]:
+        name = clean(document["run"], 120)
+        return [f"{name}: no episode was judged" + ("" if document["source"] else "; judge.enabled asks for a judge")]
+    columns = shutil.get_terminal_size((160, 24)).columns
+    cells = [("EPISODE", "IT", "SPLIT", "ENV", "J_EVENT", "J_OUTCOME", "GAP", "S", "TOKENS", "COST $", "TRACKS")]
+    for row in rows:
+        tracks = "  ".join(f"{clean(name, 30)} {score:.2f}" for name, score in row["tracks"].items())
+        failed = tries_failed(row["failed"])
+        why = f"no score: {failed}" if row["excluded"] else f"({failed})" if failed else ""
+        cells.append(
+            (
+                str(row["n"]),
+                number(row["iteration"], "{}"),
+                clean(row["split"] or "-", 8),
+                number(row["env"]),
+                number(row["event"]),
+                number(row["outcome"]),
+                number(row["gap"], "{:+.3f}"),
+                number(row["seconds"], "{:.1f}"),
+                f"{row['tokens_in']}+{row['tokens_out']}",
+                dollars(row["cost_usd"], row["cost_estimated"]),
+                f"{fit(tracks, TRACKS_CELLS)} {why}".strip(),
+            )
+        )
+    lines = [fit(line, max(20, columns)) for line in table(cells)]
+    return [*lines, *_told(document), f"another rubric on these episodes: {next_}"]
+
+
+def _told(document: Json) -> list[str]:
+    who = {"rule": "rules", "service": "a judge service"}.get(document["source"] or "", "")
+    who = who or f"{clean(document['model'] or '?', 80)} ({clean(document['provider'] or '?', 40)})"
+    rubric = clean(document["rubric_id"] or document["rubric_hash"] or "?", 80)
+    cost = dollars(document["cost_usd"], document["cost_estimated"])
+    estimate = " (estimate, by list prices)" if document["cost_estimated"] else ""
+    p50, p95 = (number(document[f"latency_{name}_s"], "{:.1f}") for name in ("p50", "p95"))
+    lines = [
+        f"judged by {who}, rubric {rubric}: {document['judged']} episodes, {document['excluded']} without a score;"
+        f" rank correlation with the task app {number(document['agreement'], '{:+.2f}')}",
+        f"{document['tries']} calls, {document['cached']} known already; a call took {p50} s (p50), {p95} s (p95);"
+        f" {document['tokens_in']}+{document['tokens_out']} tokens, cost {cost} ${estimate}",
+    ]
+    if document["failed"]:
+        lines.append(f"tries without scores: {tries_failed(document['failed'])}")
+    return lines

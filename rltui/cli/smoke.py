@@ -1,0 +1,161 @@
+"""`rltui smoke [CONFIG]`: does this task app work, and would a run learn from it? Before any GPU hour is spent."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from rltui.cli.configs import STDIN, add_examples, add_loading_options, config_path, open_config, refusal
+from rltui.cli.output import (
+    FAILED,
+    FINDINGS,
+    INTERRUPTED,
+    OK,
+    CliError,
+    add_data_options,
+    emit,
+    say,
+    words,
+)
+
+if TYPE_CHECKING:
+    from rltui.smoke.runner import Runner
+
+EXIT = {"ready": OK, "ready_with_warnings": OK, "not_ready": FAILED}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", nargs="?", metavar="CONFIG", help="whose task app, seeds and [smoke] keys are taken")
+    parser.add_argument("--url", metavar="APP", help="the task app: an address, builtin:NAME, or FILE.py to be served")
+    parser.add_argument(
+        "--policy",
+        metavar="WHO",
+        help="who answers: mock, scripted, self (the config's own model), human, gpt-5-nano, openai, groq, or an "
+        "endpoint's URL (its key: SMOKE_API_KEY)",
+    )
+    parser.add_argument("--seeds", type=seeds, metavar="A:B", help="A to B-1, or a list such as 0,3,9")
+    parser.add_argument("--group-size", type=_positive, metavar="G", help="episodes of each seed")
+    parser.add_argument("--rollouts", type=_positive, metavar="N", help="at most so many episodes in the groups")
+    parser.add_argument("--full", action="store_true", help="also compare seeds 0-14, and evaluation with training")
+    parser.add_argument("--strict", action="store_true", help="exit 1 when there are warnings")
+    add_loading_options(parser)
+    add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui smoke my.toml",
+        "rltui smoke my.toml --policy self --full --out smoke.json",
+        "rltui smoke --url my_app.py --seeds 0:4 --group-size 2",
+        "rltui smoke --url builtin:guess --policy human",
+    )
+
+
+def seeds(text: str) -> tuple[int, ...]:
+    """`A:B` without B, `A`, or `A,B,C`."""
+    try:
+        if ":" in text:
+            first, _, last = text.partition(":")
+            found = tuple(range(int(first), int(last)))
+        else:
+            found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 0 or len(found) > 100_000:
+        raise argparse.ArgumentTypeError(f"{text!a} is not A:B, such as 0:8, nor a list such as 0,3,9")
+    return found
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!a} is not a whole number of at least 1")
+    return number
+
+
+def run(args: argparse.Namespace) -> int:
+    from rltui.cli.smoke_person import ask_on_terminal
+    from rltui.smoke.policies.base import PolicyUnavailable
+    from rltui.smoke.policies.choose import make_policy
+    from rltui.smoke.runner import Runner
+    from rltui.smoke.settings import settings_of
+    from rltui.smoke.target import TargetRefused
+    from rltui.smoke.traces import TracesUnwritable
+    from rltui.text import clean
+    from trainer.config import ConfigError
+
+    try:
+        loaded = None if args.config is None else open_config(args.config, args.sets, allow_unknown=args.allow_unknown)
+    except ConfigError as error:
+        raise refusal(error, "nothing was tested") from None
+    if loaded is not None:
+        loaded.export(os.environ)
+    own = None if loaded is None or args.config == STDIN else _own_arguments(args)
+    if loaded is None and args.url is None:
+        raise CliError("what is to be tested? give a CONFIG, or --url URL, builtin:NAME or FILE.py")
+    settings = settings_of(
+        loaded,
+        url=args.url,
+        policy=args.policy,
+        seeds=args.seeds,
+        group_size=args.group_size,
+        rollouts=args.rollouts,
+        full=args.full,
+        folder=str(config_path(args.config or STDIN).parent),
+    )
+    try:
+        ask = ask_on_terminal if sys.stdin.isatty() else None
+        policy = make_policy(settings, environ=os.environ, ask=ask, own_arguments=own)
+        return asyncio.run(_follow(Runner(settings, policy), args))
+    except (PolicyUnavailable, TargetRefused) as error:
+        raise CliError(clean(str(error), 1000)) from None
+    except TracesUnwritable as error:
+        raise CliError(f"the traces cannot be written to {clean(error)}; change smoke.sqld_db_path") from None
+
+
+def _own_arguments(args: argparse.Namespace) -> list[str]:
+    """Of the process of the own model: the config as it was given here."""
+    sets = [word for item in args.sets for word in ("--set", item)]
+    return [str(config_path(args.config)), *sets, *(["--allow-unknown"] if args.allow_unknown else [])]
+
+
+async def _follow(runner: Runner, args: argparse.Namespace) -> int:
+    """Prints what happens; the first Ctrl-C stops after the current call, the second at once."""
+    from rltui.cli.smoke_lines import lines_of, summary
+    from rltui.smoke.report import to_json
+    from rltui.smoke.runner import Done
+
+    loop, main = asyncio.get_running_loop(), asyncio.current_task()
+    report, begun = None, False
+
+    def interrupted() -> None:
+        at_once = runner.control.stopped.is_set() or not begun
+        runner.control.stop()
+        if at_once and main is not None:
+            main.cancel()
+        else:
+            say("stopping after the current call; Ctrl-C again stops at once")
+
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        async with runner:
+            begun = True
+            async for event in runner.run():
+                for line in lines_of(event):
+                    say(line, words(args))
+                if isinstance(event, Done):
+                    report = event.report
+    except asyncio.CancelledError:
+        report = runner.report()
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    assert report is not None
+    for line in summary(report):
+        say(line, words(args))
+    code = INTERRUPTED if report.interrupted else EXIT[report.verdict]
+    if code == OK and args.strict and report.verdict != "ready":
+        code = FINDINGS
+    emit({"ok": code == OK, **to_json(report)}, as_json=args.json, out=args.out)
+    return code

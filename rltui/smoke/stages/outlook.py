@@ -1,0 +1,26 @@
+"""S14 forecast."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rltui.smoke.bench import Bench
+from rltui.smoke.forecast import forecast_of
+from rltui.smoke.stages.base import Findings, Found
+
+
+async def outlook(bench: Bench) -> Found:
+    episodes, seconds = bench.burst
+    plan = replace(bench.settings.plan, burst_episodes=episodes, burst_seconds=seconds)
+    if bench.settings.plan.iterations is None:
+        settings = bench.settings
+        plan = replace(
+            plan, concurrency=settings.concurrency, max_turns=settings.max_turns, max_tokens=settings.max_tokens
+        )
+    forecast = bench.forecast = forecast_of(bench.episodes, plan)
+    found = Findings()
+    for text in forecast.warnings:
+        found.warn(text, "")
+    minutes = forecast.minutes_per_iteration
+    told = "" if minutes is None else f"an iteration's rollouts take about {minutes:.3g} min"
+    return found.found(told or "no estimate of an iteration: give a CONFIG")

@@ -1,0 +1,127 @@
+"""Criteria checked by code: no model, no network, no cost (CONFIG section 7)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from trainer.judge.cache import request_key
+from trainer.judge.calls import Record
+from trainer.judge.errors import JudgeFailed, JudgeMisconfigured
+from trainer.judge.judge import Judge
+from trainer.judge.rubric import KINDS, Criterion, Rubric, RubricPart
+from trainer.judge.rules import Rule, RuleFailed, WrongRule, read_rule
+from trainer.judge.score import combine, of_events
+from trainer.judge.types import CriterionScore, JudgedEpisode, Judgement, Review
+from trainer.rundir.records import JudgeRecord
+from trainer.taskapp.codes import clean
+
+Json = dict[str, Any]
+
+
+class RuleJudge(Judge):
+    """Every criterion of its rubric has a rule."""
+
+    source = "rule"
+
+    def __init__(self, rubric: Rubric, aggregation: str, *, timeout_s: float, record: Record, allow_code: bool) -> None:
+        """
+        Args:
+            timeout_s: of a python rule.
+            allow_code: whether rules of kind python are run.
+
+        Raises:
+            JudgeMisconfigured: a rule that cannot be applied.
+        """
+        super().__init__(rubric, aggregation)
+        self._timeout_s, self._record = timeout_s, record
+        self._rules: dict[tuple[str, str], Rule] = {}
+        for kind in KINDS:
+            for criterion in getattr(rubric.part(kind), "criteria", ()):
+                self._rules[kind, criterion.id] = self._rule(criterion, kind, allow_code)
+
+    @staticmethod
+    def _rule(criterion: Criterion, kind: str, allow_code: bool) -> Rule:
+        where = f"the rule of {kind} criterion {clean(criterion.id, 60)}"
+        if criterion.rule is None:
+            hint = 'Give it rule = { kind = "...", value = ... }, or set judge.type = "llm"'
+            raise JudgeMisconfigured("judge_rule", f"{where} is missing", hint)
+        if criterion.rule.get("kind") == "python" and not allow_code:
+            hint = "Start the server with --allow-code, or use another kind of rule"
+            raise JudgeMisconfigured("code_not_allowed", f"{where} runs code, which is not allowed here", hint)
+        try:
+            return read_rule(criterion.rule)
+        except WrongRule as error:
+            raise JudgeMisconfigured("judge_rule", f"{where} cannot be used: {error}", "Correct the rubric") from None
+
+    async def judge(self, episode: JudgedEpisode) -> Judgement:
+        if not episode.turns:
+            raise JudgeFailed("judge_no_turns", "the episode has no turn to judge")
+        began = time.monotonic()
+        rubric = self.rubric
+        assert rubric is not None
+        judgement = Judgement()
+        if rubric.event is not None:
+            for position in range(len(episode.turns)):
+                judgement.event_reviews.append(await self._review(rubric.event, episode, position, judgement.calls))
+            judgement.event_scores = [review.total for review in judgement.event_reviews]
+            judgement.event = of_events(judgement.event_scores, self.aggregation)
+        if rubric.outcome is not None:
+            judgement.outcome_review = await self._review(rubric.outcome, episode, None, judgement.calls)
+            judgement.outcome = judgement.outcome_review.total
+        judgement.seconds = time.monotonic() - began
+        judgement.cost_usd = 0.0
+        return judgement
+
+    async def _review(self, part: RubricPart, episode: JudgedEpisode, position: int | None, calls: list[int]) -> Review:
+        kind = "outcome" if position is None else "event"
+        turn = None if position is None else episode.turns[position].t
+        started, t_start = time.monotonic(), time.time()
+        scores: dict[str, float] = {}
+        line: Json = {"kind": kind, "turn": turn, "t_queued": t_start, "t_start": t_start}
+        try:
+            for criterion in part.criteria:
+                scores[criterion.id] = await self._score(kind, criterion, episode, position)
+        except JudgeFailed as failure:
+            wall = time.monotonic() - started
+            self._write(episode, status="failed", code=failure.code, reply=failure.text, wall_s=wall, **line)
+            raise
+        total, tracks = combine(part, scores, self.rubric.weights if self.rubric else {})
+        said = {"total": total, "criteria": scores, "tracks": tracks, "wall_s": time.monotonic() - started}
+        calls.append(self._write(episode, **said, **line))
+        criteria = {id: CriterionScore(score) for id, score in scores.items()}
+        return Review(total=total, criteria=criteria, tracks=tracks, turn=turn)
+
+    async def _score(self, kind: str, criterion: Criterion, episode: JudgedEpisode, position: int | None) -> float:
+        rule = self._rules[kind, criterion.id]
+        name = f"the rule of {clean(criterion.id, 60)}"
+        try:
+            if rule.kind != "python":
+                return rule.score(episode, position)
+            async with asyncio.timeout(self._timeout_s):  # its thread cannot be ended, but nobody waits for it
+                return await asyncio.to_thread(rule.score, episode, position)
+        except TimeoutError:
+            raise JudgeFailed("judge_rule", f"{name} did not end within {self._timeout_s:g} s") from None
+        except RuleFailed as failure:
+            raise JudgeFailed(failure.code, f"{name}: {failure}") from None
+
+    def _write(self, episode: JudgedEpisode, **fields: Any) -> int:
+        rubric = self.rubric
+        assert rubric is not None
+        key = request_key("rule", {"rubric": rubric.hash, "cid": episode.cid, "turn": fields["turn"]})
+        return self._record(
+            JudgeRecord(
+                step=episode.step,
+                iteration=episode.iteration,
+                n=episode.n,
+                cid=episode.cid,
+                source="rule",
+                provider=None,
+                model=None,
+                rubric_id=rubric.id,
+                rubric_hash=rubric.hash,
+                key=key,
+                **fields,
+            )
+        )
