@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +66,7 @@ async def judge_of_run(loaded: Loaded, recorder: Recorder, client: TaskAppClient
             judge_url=url,
             policy_name=config.rollout.policy_name,
             task_app={"id": published.id, "base_url": client.base_url},
-            known=known_replies(_earlier(writer.paths.root)),
+            known=known_replies(RunReader(writer.paths.root).judge_lines()),
             code_from=config_file.parent,
         )
     except JudgeMisconfigured as error:
@@ -112,14 +112,3 @@ async def _published(client: TaskAppClient, seed: int) -> _Published:
         if len(said) == 1 and (text := said.pop()):  # what differs from seed to seed is not said of all of them
             task[name] = clean(text, 1000)
     return _Published(infos[0].task.id, next(rubrics, None), task)
-
-
-def _earlier(run_dir: Path) -> Iterator[Json]:
-    """Lines of judge.jsonl, of all attempts: what was paid for counts, whatever became of the episode."""
-    reader, cursor = RunReader(run_dir), None
-    while True:
-        part = reader.judge_after(cursor)
-        yield from part.rows
-        if not part.more:
-            return
-        cursor = part.cursor

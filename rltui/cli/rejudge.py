@@ -36,7 +36,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rltui.model.judged import call_lines
     from trainer.judge.errors import JudgeMisconfigured
     from trainer.rundir.attempts import NoEarlierAttempt, read_earlier
     from trainer.rundir.reader import RunReader
@@ -47,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         earlier, reader = read_earlier(folder), RunReader(folder)
         lines = _newest(reader, args.last)
-        known = list(call_lines(reader))
+        known = list(reader.judge_lines())
     except NoEarlierAttempt as error:
         raise CliError(clean(error, 600)) from error
     except OSError as error:

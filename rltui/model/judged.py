@@ -111,17 +111,6 @@ class Row:
         return asdict(self)
 
 
-def call_lines(reader: RunReader) -> Iterator[Json]:
-    """Lines of judge.jsonl of all attempts: what was paid for counts, whatever became of the episode."""
-    cursor = None
-    while True:
-        part = reader.judge_after(cursor)
-        yield from part.rows
-        if not part.more:
-            return
-        cursor = part.cursor
-
-
 def judged(reader: RunReader, weights: tuple[float, float]) -> tuple[list[Row], Calls]:
     """Every judged episode that counts, oldest first; and all calls.
 
@@ -129,7 +118,7 @@ def judged(reader: RunReader, weights: tuple[float, float]) -> tuple[list[Row], 
         weights: of event and outcome in the reward.
     """
     total, by_cid = Calls(), dict[str, Calls]()
-    for line in call_lines(reader):
+    for line in reader.judge_lines():
         total.add(line)
         by_cid.setdefault(str(line.get("cid")), Calls()).add(line)
     rows = []

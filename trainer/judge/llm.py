@@ -11,10 +11,11 @@ from trainer.judge.cache import request_key
 from trainer.judge.calls import Ask, Calls, Got
 from trainer.judge.errors import EVIDENCE_CHARS, JudgeFailed, JudgeMisconfigured
 from trainer.judge.http import Answer, CallFailed, JudgeHttp, shown
-from trainer.judge.judge import Judge, Load, all_of
+from trainer.judge.judge import all_of
 from trainer.judge.prompt import ask as ask_for
 from trainer.judge.prompt import schema
 from trainer.judge.providers import Provider, Said
+from trainer.judge.remote import HttpJudge
 from trainer.judge.rubric import Rubric, RubricPart
 from trainer.judge.score import combine, of_events
 from trainer.judge.types import JudgedEpisode, Judgement, Review
@@ -27,7 +28,7 @@ _MESSAGE_CHARS = 500  # of an error: some servers send the whole request back in
 _NOT_JSON = "json_validate_failed"  # groq's 400 for what its model wrote, not for what was asked
 
 
-class LlmJudge(Judge):
+class LlmJudge(HttpJudge):
     """Asks a model, with structured outputs where its server has them."""
 
     source = "llm"
@@ -36,19 +37,12 @@ class LlmJudge(Judge):
         self, rubric: Rubric, aggregation: str, provider: Provider, timeout_s: float, limit: int, calls: Calls
     ) -> None:
         """timeout_s: of one try. limit: calls at once."""
-        super().__init__(rubric, aggregation)
-        self.provider, self.model = provider.name, provider.model
-        self._who, self._timeout_s, self._calls, self._rubric = provider, timeout_s, calls, rubric
         secrets = [provider.key] if provider.key else []
-        self._http = JudgeHttp(provider.url, provider.wire.headers(provider.key), secrets, limit)
+        http = JudgeHttp(provider.url, provider.wire.headers(provider.key), secrets, limit)
+        super().__init__(rubric, aggregation, calls, http)
+        self.provider, self.model = provider.name, provider.model
+        self._who, self._timeout_s, self._rubric = provider, timeout_s, rubric
         self._weaker: list[int] = []  # of the wire's: what this server was found to refuse
-
-    @property
-    def load(self) -> Load:
-        return self._calls.load
-
-    async def close(self) -> None:
-        await self._http.close()
 
     async def judge(self, episode: JudgedEpisode) -> Judgement:
         if not episode.turns:

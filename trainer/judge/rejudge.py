@@ -93,9 +93,9 @@ def forecast(
     """
     took: dict[str, list[tuple[int, int]]] = {}
     for line in known:
-        tokens = line.get("tokens_in"), line.get("tokens_out")
-        if line.get("status") == "ok" and all(isinstance(count, int) for count in tokens):
-            took.setdefault(str(line.get("kind")), []).append(tokens)  # type: ignore[arg-type]
+        read, written = line.get("tokens_in"), line.get("tokens_out")
+        if line.get("status") == "ok" and isinstance(read, int) and isinstance(written, int):
+            took.setdefault(str(line.get("kind")), []).append((read, written))
     calls = tokens_in = tokens_out = 0
     for episode in episodes:
         chars = sum(len(message["text"]) for turn in episode.turns for message in turn.messages)

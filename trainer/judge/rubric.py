@@ -130,7 +130,7 @@ def read_rubric_file(path: Path) -> Rubric:
         text = path.read_text(encoding="utf-8")
         return read_rubric(tomllib.loads(text) if path.suffix == ".toml" else json.loads(text), path.stem)
     except OSError as error:
-        why = error.strerror or "it cannot be read"
+        why, to_do = error.strerror or "it cannot be read", "Give the path of a rubric, a .toml or .json file"
     except (ValueError, RecursionError) as error:  # RubricError, of TOML, of JSON, of UTF-8
-        why = clean(str(error))
-    raise JudgeMisconfigured("judge_rubric", f"the rubric {path} cannot be used: {why}", "Correct that file")
+        why, to_do = clean(str(error)), "Correct that file"
+    raise JudgeMisconfigured("judge_rubric", f"the rubric {path} cannot be used: {why}", to_do)

@@ -14,8 +14,8 @@ from trainer.judge.cache import request_key
 from trainer.judge.calls import Ask, Calls
 from trainer.judge.errors import EVIDENCE_CHARS, JudgeFailed, JudgeMisconfigured
 from trainer.judge.http import Answer, CallFailed, JudgeHttp, is_loopback, shown
-from trainer.judge.judge import Judge, Load
 from trainer.judge.providers import Said
+from trainer.judge.remote import HttpJudge
 from trainer.judge.reviews import Reviews, read_reviews
 from trainer.judge.rubric import KINDS, Rubric
 from trainer.judge.score import of_events
@@ -33,7 +33,7 @@ def score_url(judge_url: str) -> str:
     return f"{base if base.endswith('/api') else base + '/api'}/judge/v1/score"
 
 
-class ServiceJudge(Judge):
+class ServiceJudge(HttpJudge):
     """Passes the episode on; the service scores."""
 
     source = "service"
@@ -57,21 +57,14 @@ class ServiceJudge(Judge):
             timeout_s: of one try.
             task_app: {id, base_url}; an address on this machine is left out.
         """
-        super().__init__(rubric, aggregation)
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        http = JudgeHttp(score_url(judge_url), headers, [key] if key else [], options.max_concurrency)
+        super().__init__(rubric, aggregation, calls, http)
         self.provider, self.model = options.provider, options.model
-        self._options, self._timeout_s, self._calls = options, timeout_s, calls
+        self._options, self._timeout_s = options, timeout_s
         base = task_app.get("base_url")
         self._about = {"id": task_app.get("id")} | ({"base_url": shown(base)} if base and not is_loopback(base) else {})
         self._policy_name = policy_name
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        self._http = JudgeHttp(score_url(judge_url), headers, [key] if key else [], options.max_concurrency)
-
-    @property
-    def load(self) -> Load:
-        return self._calls.load
-
-    async def close(self) -> None:
-        await self._http.close()
 
     async def judge(self, episode: JudgedEpisode) -> Judgement:
         if not episode.turns:

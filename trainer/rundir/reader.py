@@ -6,7 +6,7 @@ What any viewer needs, without a lock and without a notice from the writer.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -223,6 +223,16 @@ class RunReader:
     def judge_after(self, cursor: Cursor | None = None, limit: int | None = None) -> Slice:
         """Judge calls after a cursor."""
         return self._noted(read_lines(self.paths, "judge.jsonl", cursor, limit))
+
+    def judge_lines(self) -> Iterator[Json]:
+        """Judge calls of all attempts: what was paid for counts, whatever became of the episode."""
+        cursor = None
+        while True:
+            part = self.judge_after(cursor)
+            yield from part.rows
+            if not part.more:
+                return
+            cursor = part.cursor
 
     def token_block(self, ref: list[int] | tuple[int, int, int]) -> dict[str, np.ndarray]:
         """Arrays [tokens] of the block at [segment, offset, bytes]. TokensRemoved, DamagedBlock."""

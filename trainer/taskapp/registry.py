@@ -20,6 +20,7 @@ ADAPTERS: dict[str, str] = {
     "reasoning_gym": "trainer.taskapp.reasoning_gym",
     "verifiers": "trainer.taskapp.verifiers.app",
 }
+SPELLINGS = ("reasoning_gym:DATASET", "verifiers:NAME")
 
 _registered: dict[str, Callable[[], Any]] = {}
 
@@ -43,7 +44,7 @@ def builtin_factory(name: str) -> Callable[[], Any]:
     if adapter in ADAPTERS and dataset:
         return partial(import_module(ADAPTERS[adapter]).build_config, dataset)
     if name not in BUILTIN:
-        known = ", ".join([*sorted(BUILTIN), *(f"{adapter}:DATASET" for adapter in ADAPTERS)])
+        known = ", ".join([*sorted(BUILTIN), *SPELLINGS])
         raise TaskAppError(
             f"there is no built-in task app {name!r}",
             f"Known: {known}; an own app is given as a path that ends in .py",

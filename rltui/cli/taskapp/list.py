@@ -9,7 +9,7 @@ import importlib.util
 from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say, words
 from rltui.text import clean
 from trainer.taskapp.errors import TaskAppError
-from trainer.taskapp.registry import ADAPTERS, BUILTIN, builtin_factory
+from trainer.taskapp.registry import ADAPTERS, BUILTIN, SPELLINGS, builtin_factory
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,14 +29,14 @@ def run(args: argparse.Namespace) -> int:
         emit({"package": args.package, "datasets": names}, as_json=args.json, out=args.out)
         return OK
     apps = [_app(name) for name in sorted(BUILTIN)]
-    packages = [_package(name) for name in sorted(ADAPTERS)]
+    packages = [_package(spelling) for spelling in SPELLINGS]
     for app in apps:
         sizes = ", ".join(f"{split} {size}" for split, size in app["splits"].items())
         say(f"{app['name']:12}{app['description']} ({sizes})", stream)
     for package in packages:
         how = "`rltui taskapp list {}` names them" if package["installed"] else "not installed: pip install {}"
         known = package["name"] if package["installed"] else package["name"].replace("_", "-")
-        say(f"{package['name']}:DATASET  any data set of that package; {how.format(known)}", stream)
+        say(f"{package['app']}  any task of that package; {how.format(known)}", stream)
     say("serve one: rltui taskapp serve NAME   train on one: services.task_url = builtin:NAME", stream)
     emit({"apps": apps, "packages": packages}, as_json=args.json, out=args.out)
     return OK
@@ -47,5 +47,6 @@ def _app(name: str) -> Json:
     return {"name": name, "description": config.description, "splits": config.describe_taskset()["sizes"]}
 
 
-def _package(name: str) -> Json:
-    return {"name": name, "app": f"{name}:DATASET", "installed": importlib.util.find_spec(name) is not None}
+def _package(spelling: str) -> Json:
+    name = spelling.partition(":")[0]
+    return {"name": name, "app": spelling, "installed": importlib.util.find_spec(name) is not None}

@@ -75,9 +75,9 @@ def _holds_image(played: Played) -> bool:
 
 def _unparsed_calls(played: list[Played]) -> list[str]:
     names: set[str] = set()
-    for arrival in (a for p in played for a in p.arrivals if a.reply is not None):
+    for arrival, reply in ((a, a.reply) for p in played for a in p.arrivals if a.reply is not None):
         offered = {f["name"] for f in functions_of(listing(arrival.body.get("tools")))}
-        called = [mapping(mapping(call).get("function")).get("name") for call in arrival.reply.tool_calls]  # type: ignore[union-attr]
+        called = [mapping(mapping(call).get("function")).get("name") for call in reply.tool_calls]
         if offered:
             names |= {str(name) for name in called if name not in offered}
     return sorted(names)
