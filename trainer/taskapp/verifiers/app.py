@@ -38,9 +38,14 @@ def datasets() -> list[str]:
     found = {
         distribution.metadata["Name"]
         for distribution in distributions()
-        if any(re.match(r"verifiers(?![\w.-])", requirement) for requirement in distribution.requires or [])
+        if any(_needs_verifiers(requirement) for requirement in distribution.requires or [])
     }
     return sorted(name for name in found if find_spec(_module(name)) is not None)
+
+
+def _needs_verifiers(requirement: str) -> bool:
+    """What only an extra requires, as ours does, makes no environment of a package."""
+    return re.match(r"verifiers(?![\w.-])", requirement) is not None and "extra ==" not in requirement
 
 
 def build_config(name: str) -> TaskAppConfig:
