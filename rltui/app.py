@@ -6,7 +6,7 @@ imported by the watchers' threads, screens that are not the first one when they 
 
 from __future__ import annotations
 
-import importlib
+import asyncio
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ from rltui.actions.keymap import keys_file, load
 from rltui.actions.log import CommandLog
 from rltui.colorless import Colorless
 from rltui.driver import TolerantDriver
+from rltui.later import import_what_comes
 from rltui.look.textual_app import app_arguments
 from rltui.screens.base import AppScreen
 from rltui.state import Memory, state_file
@@ -40,18 +41,10 @@ if TYPE_CHECKING:
     from rltui.look import Look, ThemeFiles
     from rltui.opened import OpenRun
     from rltui.screens.monitor.screen import MonitorScreen
+    from rltui.smoke.asked import Asked
+    from rltui.smoke.session import Session
 
 LATER_S = 0.5  # after the first paint: then there is time for imports
-LATER = (
-    "rltui.screens.monitor.screen",
-    "rltui.screens.monitor.overview",
-    "rltui.screens.monitor.rollouts",
-    "rltui.screens.monitor.logs",
-    "rltui.model.run",
-    "rltui.model.transcript",
-    "rltui.screens.palette",
-    "rltui.screens.help",
-)
 THEME_S = 1.0  # between two looks at the file of the theme
 SCREENS = ("runs", "config", "launch", "monitor", "smoke", "compare", "doctor")  # keys 1 to 7
 
@@ -64,12 +57,7 @@ class Options:
     run_dir: Path | None = None
     readonly: bool = False
     quiet: bool = False
-
-
-def _import_what_comes() -> None:
-    """In a thread of its own, so that no key waits for it."""
-    for name in LATER:
-        importlib.import_module(name)
+    smoke: Asked | None = None  # a smoke test to open at once
 
 
 class RltuiApp(App[None], inherit_bindings=False):
@@ -90,6 +78,8 @@ class RltuiApp(App[None], inherit_bindings=False):
         self.failure: BaseException | None = None  # what ended the app, if it was a fault of its own
         self.leaving = "detach"  # what is to become of the open run: detach, stop or kill
         self.opened: OpenRun | None = None
+        self.config_path: Path | None = options.smoke.config if options.smoke is not None else None  # in hand
+        self.smoke: Session | None = None
         self._folder: FolderWatcher | None = None
         self._ended: set[str] = set()  # paths of runs whose end was told
         self._disable_tooltips = True
@@ -99,7 +89,10 @@ class RltuiApp(App[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._screen("runs")
-        if self.options.run_dir is None:
+        if self.options.smoke is not None:
+            self._screen("smoke")
+            self.push_screen("smoke")
+        elif self.options.run_dir is None:
             self.push_screen("runs")
         else:
             self._open(self.options.run_dir)
@@ -113,7 +106,7 @@ class RltuiApp(App[None], inherit_bindings=False):
     def _begin(self) -> None:
         self.watch_folder(self.options.runs_dir)
         self.set_interval(THEME_S, self._theme_saved)
-        self.set_timer(LATER_S, threading.Thread(target=_import_what_comes, daemon=True).start)
+        self.set_timer(LATER_S, threading.Thread(target=import_what_comes, daemon=True).start)
         if self.opened is not None:
             self.opened.begin(self.get_screen("monitor").post_message)
 
@@ -122,7 +115,9 @@ class RltuiApp(App[None], inherit_bindings=False):
         self.memory.save()
         super().exit(*args, **more)
 
-    def on_unmount(self) -> None:
+    async def on_unmount(self) -> None:
+        if self.smoke is not None:  # with the task app and the policy that it has started
+            await asyncio.to_thread(self.smoke.close)
         if self._folder is not None:
             self._folder.stop()
         if self.opened is not None:
@@ -175,6 +170,10 @@ class RltuiApp(App[None], inherit_bindings=False):
             from rltui.screens.monitor.screen import MonitorScreen
 
             return MonitorScreen(self.opened)
+        if name == "smoke":
+            from rltui.screens.smoke.screen import SmokeScreen
+
+            return SmokeScreen()
         from rltui.screens.planned import PlannedScreen
 
         return PlannedScreen(name)

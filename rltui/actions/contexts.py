@@ -76,6 +76,32 @@ CONTEXTS: dict[str, Context] = {
         "Values over steps. Each column shows the smallest and the largest value in it, so no spike is lost. A gap "
         "is a value that is not finite; it is counted and never part of the range.",
     ),
+    "smoke": Context(
+        "Smoke",
+        "A task app, tested stage by stage before any GPU hour is spent: whether it keeps the contract, what its "
+        "rewards would teach, and how long a run would take. The test goes on while other screens are looked at; it "
+        "ends with the interface.",
+        around=("checklist", "episode"),
+    ),
+    "checklist": Context(
+        "Checklist",
+        "The stages in their order. A failure stops only what depends on it. Unfolded, a stage shows its notes and "
+        "the exact requests and replies, without what is secret.",
+        bases=("list",),
+    ),
+    "episode": Context(
+        "Episode",
+        "One episode by turns: what the policy was told, what it answered, and in the end the rewards. While you play "
+        "it, it waits for you at each call.",
+        bases=("list",),
+        around=("reply",),
+    ),
+    "reply": Context(
+        "Your reply",
+        'Text, or an action: NAME(a=1, b="text") or NAME {"a": 1}. enter sends it, !give up ends the episode, escape '
+        "goes back to the episode and keeps the line.",
+        modal=True,  # tab is not the screen's there
+    ),
     "prompt": Context("Input line", "A line to type in. The keys of the screen come back when it is left."),
     "palette": Context(
         "Palette", "Everything that can be done or opened, by name. What cannot be done now says why.", modal=True
@@ -108,7 +134,7 @@ PLACES: tuple[Place, ...] = (
     Place("config", "Config", "rltui config show FILE, rltui config set FILE KEY VALUE, rltui validate FILE"),
     Place("launch", "Launch", "rltui train FILE"),
     Place("monitor", "Monitor"),
-    Place("smoke", "Smoke", "rltui smoke CONFIG, rltui scan"),
+    Place("smoke", "Smoke"),
     Place("compare", "Compare", "rltui config diff A B, rltui show RUN"),
     Place("doctor", "Doctor", "rltui show RUN"),
 )

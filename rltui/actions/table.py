@@ -58,7 +58,7 @@ _APP = (
     Action("app.config", ("2",), "config", "The config editor (not built yet).", cli="rltui config show FILE"),
     Action("app.launch", ("3",), "launch", "Launch a run (not built yet).", cli="rltui train FILE"),
     Action("app.monitor", ("4",), "monitor", "The run that is open, live.", cli="rltui show RUN --follow"),
-    Action("app.smoke", ("5",), "smoke", "Smoke test a task app (not built yet)."),
+    Action("app.smoke", ("5",), "smoke", "Test a task app, live or by hand.", cli="rltui smoke CONFIG"),
     Action("app.compare", ("6",), "compare", "Compare runs (not built yet)."),
     Action("app.doctor", ("7",), "doctor", "What is wrong with a run, and why (not built yet)."),
     Action(
@@ -224,6 +224,63 @@ _CHART = (
     Action("chart.labels", ("a",), "x labels", "Label the points by step, time or episodes.", footer=True),
 )
 
+_SMOKE = (
+    Action("smoke.run", ("r",), "run", "Run every stage.", footer=True, cli="rltui smoke CONFIG", writes=True),
+    Action("smoke.pause", ("space",), "pause", "Pause before the next turn, or go on.", footer=True),
+    Action("smoke.step", (".",), "one turn", "Go on for one turn, then pause.", footer=True),
+    Action("smoke.stop", ("X",), "stop", "Stop after the current call.", footer=True),
+    Action("smoke.view", ("v",), "view", "The checklist, or the episode with its rewards.", footer=True),
+    Action("smoke.group_size", ("x",), "group size", "Write the advised group_size.", footer=True, writes=True),
+    Action("smoke.target", ("enter", "t"), "target", "Choose the config, address or app that is tested.", footer=True),
+    Action("smoke.app", ("a",), "app", "Test a built-in task app, which is started for it.", footer=True),
+    Action("smoke.policy", ("p",), "policy", "Choose who answers the task app's model calls.", footer=True),
+    Action(
+        "smoke.hand",
+        ("H",),
+        "by hand",
+        "Play an episode yourself: it waits for you at each call.",
+        footer=True,
+        cli="rltui smoke CONFIG --policy human",
+        writes=True,
+    ),
+    Action("smoke.rerun", ("R",), "rerun", "Run the stage under the cursor again.", footer=True, writes=True),
+    Action("smoke.replay", ("P",), "replay", "Play the seed of the shown episode again.", footer=True, writes=True),
+    Action(
+        "smoke.write",
+        ("w",),
+        "export",
+        "Write the report as JSON.",
+        footer=True,
+        cli="rltui smoke CONFIG --out FILE",
+        writes=True,
+    ),
+)
+
+_CHECKLIST = (
+    Action("checklist.toggle", ("enter",), "unfold", "The exact requests and replies of the stage.", footer=True),
+    Action("checklist.copy", ("y",), "copy", "Copy the stage with its requests and replies."),
+)
+
+_EPISODE = (
+    Action("episode.answer", ("enter",), "answer", "Type your reply to the call that waits.", footer=True),
+    Action(
+        "episode.previous",
+        ("left", "h"),
+        "episode",
+        "The episode before this one.",
+        footer=True,
+        pair="next",
+    ),
+    Action("episode.next", ("right", "l"), "episode", "The episode after this one; at the last, what comes is shown."),
+    Action("episode.copy", ("y",), "copy", "Copy the episode."),
+)
+
+_REPLY = (
+    Action("reply.send", ("enter",), "send", "Answer the call with what is typed.", footer=True, palette=False),
+    Action("reply.complete", ("tab",), "complete", "Go on with a tool's name or argument.", footer=True, palette=False),
+    Action("reply.leave", ("escape",), "leave", "Back to the episode; the line stays.", footer=True, palette=False),
+)
+
 _PROMPT = (
     Action("prompt.accept", ("enter",), "apply", "Use what is typed.", footer=True, palette=False),
     Action(
@@ -261,7 +318,7 @@ _CHOICE = (
 
 ACTIONS: tuple[Action, ...] = (
     *_APP, *_SCREEN, *_LIST,  *_RUNS, *_MONITOR, *_OVERVIEW, *_ROLLOUTS, *_TRANSCRIPT, *_LOGS, *_CHART,
-    *_PROMPT, *_PALETTE, *_HELP, *_LOG, *_CHOICE,
+    *_SMOKE, *_CHECKLIST, *_EPISODE, *_REPLY, *_PROMPT, *_PALETTE, *_HELP, *_LOG, *_CHOICE,
 )  # fmt: skip
 
 BY_ID: dict[str, Action] = {action.id: action for action in ACTIONS}

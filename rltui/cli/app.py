@@ -15,6 +15,7 @@ from rltui.sources.find import default_runs_dir
 
 if TYPE_CHECKING:
     from rltui.look import Theme, ThemeFiles
+    from rltui.smoke.asked import Asked
     from rltui.terminal.capabilities import ColorMode, Terminal
     from rltui.terminal.crash import Recorder
 
@@ -34,12 +35,19 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(json=False)
 
 
+def default_options() -> argparse.Namespace:
+    """For `open_app`, where a verb opens the interface that has none of its options."""
+    parser = argparse.ArgumentParser()
+    add_app_options(parser)
+    return parser.parse_args([])
+
+
 def run(args: argparse.Namespace) -> int:
     return open_app(args, None)
 
 
-def open_app(args: argparse.Namespace, run_dir: Path | None) -> int:
-    """Open the interface, on the run in `run_dir` if one is given, and give its exit code.
+def open_app(args: argparse.Namespace, run_dir: Path | None, *, smoke: Asked | None = None) -> int:
+    """Open the interface, on the run in `run_dir` or on a smoke test if one is given, and give its exit code.
 
     CliError: there is no terminal to draw on, or the theme cannot be read.
     """
@@ -58,6 +66,7 @@ def open_app(args: argparse.Namespace, run_dir: Path | None) -> int:
         run_dir=run_dir,
         readonly=args.readonly,
         quiet=args.quiet,
+        smoke=smoke,
     )
     app = RltuiApp(terminal, Look(theme, terminal.color, terminal.ascii), themes, options)
     failure: BaseException | None = None

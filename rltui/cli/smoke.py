@@ -41,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--group-size", type=_positive, metavar="G", help="episodes of each seed")
     parser.add_argument("--rollouts", type=_positive, metavar="N", help="at most so many episodes in the groups")
     parser.add_argument("--full", action="store_true", help="also compare seeds 0-14, and evaluation with training")
+    parser.add_argument("--tui", action="store_true", help="open it in the interface: live, by hand, stage by stage")
     parser.add_argument("--strict", action="store_true", help="exit 1 when there are warnings")
     add_loading_options(parser)
     add_data_options(parser)
@@ -50,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "rltui smoke my.toml --policy self --full --out smoke.json",
         "rltui smoke --url my_app.py --seeds 0:4 --group-size 2",
         "rltui smoke --url builtin:guess --policy human",
+        "rltui smoke my.toml --tui",
     )
 
 
@@ -76,6 +78,8 @@ def _positive(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.tui:
+        return _open(args)
     from rltui.cli.smoke_person import ask_on_terminal
     from rltui.smoke.policies.base import PolicyUnavailable
     from rltui.smoke.policies.choose import make_policy
@@ -115,6 +119,26 @@ def run(args: argparse.Namespace) -> int:
         raise CliError(f"the traces cannot be written to {clean(error)}; change smoke.sqld_db_path") from None
 
 
+def _open(args: argparse.Namespace) -> int:
+    from rltui.cli.app import default_options, open_app
+    from rltui.smoke.asked import Asked
+
+    if args.config == STDIN or args.json or args.out is not None:
+        raise CliError("--tui shows a config's file on the screen: give no -, --json or --out")
+    asked = Asked(
+        config=None if args.config is None else config_path(args.config).absolute(),
+        url=args.url,
+        policy=args.policy,
+        seeds=args.seeds,
+        group_size=args.group_size,
+        rollouts=args.rollouts,
+        full=args.full,
+        sets=tuple(args.sets),
+        allow_unknown=args.allow_unknown,
+    )
+    return open_app(default_options(), None, smoke=asked)
+
+
 def _own_arguments(args: argparse.Namespace) -> list[str]:
     """Of the process of the own model: the config as it was given here."""
     sets = [word for item in args.sets for word in ("--set", item)]
@@ -124,8 +148,8 @@ def _own_arguments(args: argparse.Namespace) -> list[str]:
 async def _follow(runner: Runner, args: argparse.Namespace) -> int:
     """Prints what happens; the first Ctrl-C stops after the current call, the second at once."""
     from rltui.cli.smoke_lines import lines_of, summary
+    from rltui.smoke.events import Done
     from rltui.smoke.report import to_json
-    from rltui.smoke.runner import Done
 
     loop, main = asyncio.get_running_loop(), asyncio.current_task()
     report, begun = None, False

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rltui.smoke.bench import EpisodeEnded, GroupClosed
+from rltui.smoke.events import EpisodeEnded, Event, GroupClosed, StageEnded
 from rltui.smoke.report import Episode, Forecast, Report, Spread, Stage, Turn
-from rltui.smoke.runner import Event, StageEnded
 from rltui.text import clean
 from trainer.taskapp.codes import WARNINGS
 

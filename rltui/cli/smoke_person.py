@@ -44,12 +44,12 @@ def shown(call: Call) -> list[str]:
         lines += [f"  {clean(message.get('role', '?'), 20)}: {clean(part, SHOWN_CHARS)}" for part in text.split("\n")]
     functions = functions_of(call.tools)
     if functions:
-        lines.append("  tools: " + "; ".join(_signature(function) for function in functions))
+        lines.append("  tools: " + "; ".join(signature(function) for function in functions))
         lines.append('  write NAME(a=1, b="text") or NAME {"a": 1}; any other line is text')
     return lines
 
 
-def _signature(function: Json) -> str:
+def signature(function: Json) -> str:
     parameters = function.get("parameters")
     parameters = parameters if isinstance(parameters, dict) else {}
     properties, required = parameters.get("properties"), parameters.get("required")

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from rltui.cli.app import add_app_options, open_app
+from rltui.cli.app import default_options, open_app
 from rltui.cli.follow import ending
 from rltui.cli.output import FAILED, OK, say, words
 from rltui.cli.start import Plan, exit_code, follow
@@ -26,9 +26,7 @@ def watch(plan: Plan, source: LocalRunSource, started: Started, args: argparse.N
     """Show the run until the person leaves; then, if it has ended, say how. Its last status and the exit code."""
     if not _began(plan, started):
         return follow(plan, source, started, args)  # it says why there is nothing to show
-    defaults = argparse.ArgumentParser()
-    add_app_options(defaults)
-    options = defaults.parse_args([])
+    options = default_options()
     options.runs_dir = plan.job.run_dir.parent
     code = open_app(options, plan.job.run_dir)
     status = source.status() or {}

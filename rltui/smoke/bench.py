@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import count
 
 from rltui.smoke.control import Control
+from rltui.smoke.events import EpisodeEvent, GroupClosed
 from rltui.smoke.policies.base import Policy, Tokens
 from rltui.smoke.policy_server import Arrival, PolicyServer
 from rltui.smoke.probe import Probe
 from rltui.smoke.record import Recorder
-from rltui.smoke.report import Episode, Forecast, Json, Spread, Turn
+from rltui.smoke.report import Episode, Forecast, Json, Spread
 from rltui.smoke.settings import Settings
 from rltui.smoke.target import Target
 from rltui.smoke.traces import TraceStore
@@ -20,35 +21,6 @@ from trainer.rundir.logs import known_secrets
 from trainer.taskapp.client import TaskAppClient
 from trainer.taskapp.contracts import TaskInfo, Taskset
 from trainer.taskapp.parse import ParsedRollout
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeBegan:
-    n: int
-    seed: int
-    member: int
-    stage: str
-
-
-@dataclass(frozen=True, slots=True)
-class TurnSeen:
-    n: int
-    turn: Turn
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeEnded:
-    episode: Episode
-
-
-@dataclass(frozen=True, slots=True)
-class GroupClosed:
-    """The members of one seed, now with their advantages."""
-
-    episodes: tuple[Episode, ...]
-
-
-EpisodeEvent = EpisodeBegan | TurnSeen | EpisodeEnded | GroupClosed
 
 
 @dataclass(slots=True)

@@ -9,8 +9,9 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from rltui.smoke.bench import Bench, EpisodeBegan, EpisodeEnded, Played, TurnSeen
+from rltui.smoke.bench import Bench, Played
 from rltui.smoke.control import Stopped
+from rltui.smoke.events import CallSeen, EpisodeBegan, EpisodeEnded, TurnSeen
 from rltui.smoke.policies.base import Policy, PolicyFailed, Tokens
 from rltui.smoke.policy_server import Book
 from rltui.smoke.report import Episode, Turn
@@ -42,7 +43,10 @@ async def play(
     def told(turn: Turn) -> None:
         bench.emit(TurnSeen(n, _masked(bench, turn)))
 
-    book = Book(cid, seed, member, policy, limit, told)
+    def asked(tail: tuple[Json, ...]) -> None:
+        bench.emit(CallSeen(n, tuple(bench.recorder.masked_json(message) for message in tail)))
+
+    book = Book(cid, seed, member, policy, limit, told, asked)
     strays, stale = len(bench.server.strays), len(bench.server.stale)
     bench.server.open(book)
     began = time.monotonic()

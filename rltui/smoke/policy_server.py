@@ -55,6 +55,7 @@ class Book:
     policy: Policy
     call_limit: int
     told: Callable[[Turn], None]
+    asked: Callable[[tuple[Json, ...]], None]  # the new messages of a call that waits
     arrivals: list[Arrival] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     over: asyncio.Event = field(default_factory=asyncio.Event)  # given up, or stopped
@@ -179,6 +180,7 @@ class PolicyServer:
         ]
         call = Call(book.cid, len(book.turns), book.seed, book.member, messages, tools, body)
         began = time.monotonic()
+        book.asked(_new(messages, book))
         try:
             await self._control.turn()
             began = time.monotonic()

@@ -10,6 +10,23 @@ StageVerdict = Literal["ok", "warn", "fail", "skipped"]
 Verdict = Literal["ready", "ready_with_warnings", "not_ready"]
 SCHEMA = 1
 
+TITLES = {  # of the stages, in their order
+    "S01": "reachable",
+    "S02": "health and key",
+    "S03": "wrong key is refused",
+    "S04": "info and limits",
+    "S05": "task info of seeds",
+    "S06": "same seed, same episode",
+    "S07": "one episode",
+    "S08": "policy called at given URL",
+    "S09": "groups",
+    "S10": "concurrency",
+    "S11": "tokens and sampling",
+    "S12": "judge",
+    "S13": "failure paths",
+    "S14": "forecast",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange:

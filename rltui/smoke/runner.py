@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection, Coroutine
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from rltui.smoke.bench import Bench, EpisodeBegan, EpisodeEnded, GroupClosed, TurnSeen
+from rltui.smoke.bench import Bench
 from rltui.smoke.control import Control, Stopped
+from rltui.smoke.events import PLAYED, Done, Event, StageBegan, StageEnded
+from rltui.smoke.play import play
 from rltui.smoke.policies.base import Policy
 from rltui.smoke.report import Report, Stage
-from rltui.smoke.settings import Settings
+from rltui.smoke.settings import PERSON_TIMEOUT_S, Settings
 from rltui.smoke.stages.base import Check, Found, skipped
 from rltui.smoke.stages.table import CHECKS
 from rltui.smoke.target import Target, TargetRefused
@@ -23,25 +24,7 @@ from rltui.smoke.traces import TraceStore
 from rltui.smoke.verdict import verdict_of
 from trainer.taskapp.errors import TaskAppError
 
-
-@dataclass(frozen=True, slots=True)
-class StageBegan:
-    id: str
-    title: str
-    limit_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class StageEnded:
-    stage: Stage
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    report: Report
-
-
-Event = StageBegan | StageEnded | EpisodeBegan | TurnSeen | EpisodeEnded | GroupClosed | Done
+PLAY_NEEDS = ("S01", "S02", "S05")  # stages without which no episode can be asked for
 
 
 class Runner:
@@ -85,14 +68,22 @@ class Runner:
     ) -> None:
         await self.bench.close()
 
-    async def run(self, only: Collection[str] | None = None) -> AsyncIterator[Event]:
+    def run(self, only: Collection[str] | None = None) -> AsyncIterator[Event]:
         """All stages, or those with these ids again. The last event is Done.
 
         Raises TargetRefused: the port of an app that is to be served is taken.
         """
-        chosen = [check for check in CHECKS if only is None or check.id in only]
+        return self._told(self._work([check for check in CHECKS if only is None or check.id in only]))
+
+    def play(self, seed: int, policy: Policy | None = None) -> AsyncIterator[Event]:
+        """One episode more, which counts in no stage; first the stages that it needs, where they have not passed.
+        The last event is Done. policy: another one than the test's."""
+        return self._told(self._play(seed, policy or self.bench.policy))
+
+    async def _told(self, working: Coroutine[Any, Any, None]) -> AsyncIterator[Event]:
+        """What happens while `working` runs."""
         self._queue = asyncio.Queue()
-        work = asyncio.create_task(self._work(chosen))
+        work = asyncio.create_task(working)
         work.add_done_callback(lambda _: self._queue.put_nowait(None))
         try:
             while (event := await self._queue.get()) is not None:
@@ -107,11 +98,29 @@ class Runner:
         for check in checks:
             if self.control.stopped.is_set():
                 break
-            self._queue.put_nowait(StageBegan(check.id, check.title, check.limit_s))
-            stage = self.stages[check.id] = await self._stage(check)
-            self.bench.verdicts[check.id] = stage.verdict
-            self._queue.put_nowait(StageEnded(stage))
+            await self._do(check)
         self._queue.put_nowait(Done(self.report()))
+
+    async def _play(self, seed: int, policy: Policy) -> None:
+        for check in CHECKS:
+            if check.id in PLAY_NEEDS and self.bench.verdicts.get(check.id) not in ("ok", "warn"):
+                await self._do(check)
+        if self.bench.verdicts.get("S02") in ("ok", "warn"):
+            self.bench.stage = PLAYED
+            patient = self.bench.client_within(PERSON_TIMEOUT_S) if policy.plays_by_hand else None
+            with contextlib.suppress(Stopped):
+                try:
+                    await play(self.bench, seed, 0, policy=policy, client=patient)
+                finally:
+                    if patient is not None:
+                        await patient.close()
+        self._queue.put_nowait(Done(self.report()))
+
+    async def _do(self, check: Check) -> None:
+        self._queue.put_nowait(StageBegan(check.id, check.title, check.limit_s))
+        stage = self.stages[check.id] = await self._stage(check)
+        self.bench.verdicts[check.id] = stage.verdict
+        self._queue.put_nowait(StageEnded(stage))
 
     async def _stage(self, check: Check) -> Stage:
         self.bench.stage = check.id

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from rltui.smoke.events import Done, Event
 from rltui.smoke.policies.base import Policy
 from rltui.smoke.policies.mock import MockPolicy
 from rltui.smoke.report import Report, Stage
-from rltui.smoke.runner import Done, Event, Runner
+from rltui.smoke.runner import Runner
 from rltui.smoke.settings import Settings
 
 SMALL: dict[str, Any] = {"seeds": (0, 1), "group_size": 2, "concurrency": 4, "max_turns": 4, "timeout_s": 20.0}

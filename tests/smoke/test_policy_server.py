@@ -22,7 +22,7 @@ async def server():
 
 
 def book(server: PolicyServer, *replies: Reply, limit: int = 4) -> Book:
-    made = Book("c-1", 0, 0, ScriptedPolicy(replies or [Reply("hello")]), limit, lambda turn: None)
+    made = Book("c-1", 0, 0, ScriptedPolicy(replies or [Reply("hello")]), limit, lambda turn: None, lambda tail: None)
     server.open(made)
     return made
 

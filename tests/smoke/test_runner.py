@@ -5,12 +5,12 @@ import textwrap
 
 import pytest
 
-from rltui.smoke.bench import EpisodeEnded, GroupClosed, TurnSeen
+from rltui.smoke.events import Done, EpisodeEnded, GroupClosed, StageBegan, StageEnded, TurnSeen
 from rltui.smoke.policies.base import Call, Policy, PolicyFailed, Reply
 from rltui.smoke.policies.mock import MockPolicy
 from rltui.smoke.policies.scripted import ScriptedPolicy
 from rltui.smoke.report import to_json
-from rltui.smoke.runner import Done, Runner, StageBegan, StageEnded
+from rltui.smoke.runner import Runner
 from rltui.smoke.settings import Settings
 from rltui.smoke.target import TargetRefused
 from tests.smoke.conftest import SMALL, smoke, stage, verdicts

@@ -13,6 +13,7 @@ from textual.keys import key_to_character
 
 from rltui.app import Options, RltuiApp
 from rltui.look import Look, ThemeFiles
+from rltui.smoke.asked import Asked
 from rltui.terminal.capabilities import ColorMode, Terminal
 from trainer.rundir.synth import SynthConfig, write_run
 
@@ -26,11 +27,20 @@ def run_in(folder: Path, name: str, kind: str = "healthy", episodes: int = 64, n
     return path
 
 
-def build(folder: Path, *, run_dir: Path | None = None, readonly: bool = False, ascii: bool = False) -> RltuiApp:
+def build(
+    folder: Path,
+    *,
+    run_dir: Path | None = None,
+    readonly: bool = False,
+    ascii: bool = False,
+    smoke: Asked | None = None,
+) -> RltuiApp:
     themes = ThemeFiles()
     terminal = Terminal(color=ColorMode.TRUECOLOR, ascii=ascii, dark=True, multiplexer="", ssh=False, fps=4)
     look = Look(themes.load("dark"), terminal.color, terminal.ascii)
-    return RltuiApp(terminal, look, themes, Options(folder, run_dir=run_dir, readonly=readonly, quiet=True))
+    return RltuiApp(
+        terminal, look, themes, Options(folder, run_dir=run_dir, readonly=readonly, quiet=True, smoke=smoke)
+    )
 
 
 def screen_text(app: RltuiApp) -> str:

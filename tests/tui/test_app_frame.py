@@ -31,7 +31,7 @@ async def test_each_number_is_a_screen_and_a_planned_one_names_its_verb(folder):
         for key, verb in (
             ("2", "rltui validate"),
             ("3", "rltui train"),
-            ("5", "rltui scan"),
+            ("5", "No task_url"),
             ("6", "rltui config diff"),
         ):
             await pilot.press(key)

@@ -78,7 +78,18 @@ async def test_every_key_on_the_screen_is_in_the_table_and_in_the_help(folder):
     async with app.run_test(size=(200, 60)) as pilot:
         await until(app, "step 4/4")
         seen = set()
-        for keys in (*(monitor[0].upper() for monitor in BUILT), "R enter", "L /", "escape", "1", "/", "escape", "2"):
+        for keys in (
+            *(monitor[0].upper() for monitor in BUILT),
+            "R enter",
+            "L /",
+            "escape",
+            "1",
+            "/",
+            "escape",
+            "2",
+            "5",
+            "a enter",
+        ):
             await pilot.press(*keys.split())
             await pilot.pause()
             screen = app.screen

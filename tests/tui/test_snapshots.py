@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 
 from rltui.app import Options, RltuiApp
 from rltui.look import Look, ThemeFiles
+from rltui.smoke.asked import Asked
 from rltui.sources.base import Unreadable
 from rltui.sources.folder import RunsFolder
 from rltui.sources.local import LocalRunSource
@@ -79,12 +80,12 @@ Open = Callable[..., "Opening"]
 class Opening:
     """`async with Opening(...) as walk`: the app, opened in the look of a variant."""
 
-    def __init__(self, variant: str, runs: Path, run: Path | None = None) -> None:
+    def __init__(self, variant: str, runs: Path, run: Path | None = None, smoke: Asked | None = None) -> None:
         color = ColorMode.ANSI16 if variant == "ansi" else ColorMode.TRUECOLOR
         terminal = Terminal(color=color, ascii=variant == "ascii", dark=True, multiplexer="", ssh=False, fps=2.0)
         themes = ThemeFiles()
         look = Look(themes.load("dark"), color, terminal.ascii)
-        self._app = RltuiApp(terminal, look, themes, Options(runs, run_dir=run, quiet=True))
+        self._app = RltuiApp(terminal, look, themes, Options(runs, run_dir=run, quiet=True, smoke=smoke))
         self._variant = variant
         self._test = self._app.run_test(size=SIZES.get(variant, SIZES["120x40"]))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import httpx
 
 from rltui.smoke.policies.base import Call, Json, Policy, PolicyFailed, PolicyUnavailable, Reply
+from rltui.smoke.policies.presets import OWN_KEY, PRESETS
 from trainer.taskapp.client import RETRYABLE_STATUS
 from trainer.taskapp.codes import clean
 from trainer.taskapp.llm import chat_url
@@ -19,21 +19,6 @@ TIMEOUT_S = 300.0
 TRIES = 3
 # What of the app's request goes on to the endpoint; the model is ours to say.
 SENT = ("messages", "tools", "tool_choice", "functions", "function_call", "stop", "response_format", "temperature")
-OWN_KEY = "SMOKE_API_KEY"  # of an endpoint that is given by its URL
-
-
-@dataclass(frozen=True, slots=True)
-class Preset:
-    url: str
-    key_name: str
-    model: str
-
-
-PRESETS = {
-    "openai": Preset("https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-5-nano"),
-    "gpt-5-nano": Preset("https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-5-nano"),
-    "groq": Preset("https://api.groq.com/openai/v1", "GROQ_API_KEY", "openai/gpt-oss-20b"),
-}
 
 
 class EndpointPolicy(Policy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rltui.smoke.report import TITLES
 from rltui.smoke.stages.base import Check
 from rltui.smoke.stages.failures import failure_paths
 from rltui.smoke.stages.groups import concurrent, groups
@@ -13,18 +14,18 @@ from rltui.smoke.stages.single import one_episode, policy_called, repeatable
 from rltui.smoke.stages.tokens import tokens
 
 CHECKS: tuple[Check, ...] = (
-    Check("S01", "reachable", (), 90.0, reachable),
-    Check("S02", "health and key", ("S01",), 30.0, health),
-    Check("S03", "wrong key is refused", ("S02",), 60.0, wrong_key),
-    Check("S04", "info and limits", ("S02",), 15.0, info),
-    Check("S05", "task info of seeds", ("S02",), 60.0, task_info),
-    Check("S06", "same seed, same episode", ("S02",), None, repeatable),
-    Check("S07", "one episode", ("S02",), None, one_episode),
-    Check("S08", "policy called at the given address", ("S02",), None, policy_called),
-    Check("S09", "groups", ("S07",), None, groups),
-    Check("S10", "concurrency", ("S07",), None, concurrent),
-    Check("S11", "tokens and sampling", ("S07",), None, tokens),
-    Check("S12", "judge", ("S07",), None, judging),
-    Check("S13", "failure paths", ("S02",), None, failure_paths),
-    Check("S14", "forecast", ("S09",), None, outlook),
+    Check("S01", TITLES["S01"], (), 90.0, reachable),
+    Check("S02", TITLES["S02"], ("S01",), 30.0, health),
+    Check("S03", TITLES["S03"], ("S02",), 60.0, wrong_key),
+    Check("S04", TITLES["S04"], ("S02",), 15.0, info),
+    Check("S05", TITLES["S05"], ("S02",), 60.0, task_info),
+    Check("S06", TITLES["S06"], ("S02",), None, repeatable),
+    Check("S07", TITLES["S07"], ("S02",), None, one_episode),
+    Check("S08", TITLES["S08"], ("S02",), None, policy_called),
+    Check("S09", TITLES["S09"], ("S07",), None, groups),
+    Check("S10", TITLES["S10"], ("S07",), None, concurrent),
+    Check("S11", TITLES["S11"], ("S07",), None, tokens),
+    Check("S12", TITLES["S12"], ("S07",), None, judging),
+    Check("S13", TITLES["S13"], ("S02",), None, failure_paths),
+    Check("S14", TITLES["S14"], ("S09",), None, outlook),
 )

@@ -1,0 +1,1 @@
+"""Screen 5: a smoke test of a task app, live."""

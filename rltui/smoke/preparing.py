@@ -1,0 +1,41 @@
+"""From what is asked for to the settings of a smoke test."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from rltui.smoke.asked import Asked
+from rltui.smoke.settings import Settings, settings_of
+from trainer.config import load
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """settings; own: arguments of the process of the own model, None without a config; variables: names that the
+    config's env file has put into this process's environment."""
+
+    settings: Settings
+    own: tuple[str, ...] | None
+    variables: tuple[str, ...] = ()
+
+
+def prepared(asked: Asked) -> Prepared:
+    """Reads the config. Raises ConfigError, or ValueError: no app is named."""
+    options = {
+        "url": asked.url,
+        "policy": asked.policy,
+        "seeds": asked.seeds,
+        "group_size": asked.group_size,
+        "rollouts": asked.rollouts,
+        "full": asked.full,
+    }
+    if asked.config is None:
+        return Prepared(settings_of(None, **options), None)  # type: ignore[arg-type]
+    loaded = load(asked.config, sets=asked.sets, allow_unknown=asked.allow_unknown)
+    before = set(os.environ)
+    settings = settings_of(loaded, folder=str(asked.config.parent), **options)  # type: ignore[arg-type]
+    loaded.export(os.environ)
+    sets = [word for item in asked.sets for word in ("--set", item)]
+    own = (str(asked.config), *sets, *(["--allow-unknown"] if asked.allow_unknown else []))
+    return Prepared(settings, own, tuple(set(os.environ) - before))
