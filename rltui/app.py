@@ -25,6 +25,7 @@ from textual.widgets import Input
 from rltui.actions.keymap import keys_file, load
 from rltui.actions.log import CommandLog
 from rltui.colorless import Colorless
+from rltui.configs_of_app import ConfigsOfApp
 from rltui.driver import TolerantDriver
 from rltui.later import import_what_comes
 from rltui.look.textual_app import app_arguments
@@ -51,16 +52,17 @@ SCREENS = ("runs", "config", "launch", "monitor", "smoke", "compare", "doctor") 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asked for. `run_dir`: the run to open at once."""
+    """What the command line asked for. `run_dir`, `config`: the run or the config to open at once."""
 
     runs_dir: Path
     run_dir: Path | None = None
+    config: Path | None = None
     readonly: bool = False
     quiet: bool = False
     smoke: Asked | None = None  # a smoke test to open at once
 
 
-class RltuiApp(App[None], inherit_bindings=False):
+class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
     TITLE = "rltui"
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
     ENABLE_COMMAND_PALETTE = False  # ours knows runs, metrics and themes
@@ -92,6 +94,9 @@ class RltuiApp(App[None], inherit_bindings=False):
         if self.options.smoke is not None:
             self._screen("smoke")
             self.push_screen("smoke")
+        elif self.options.config is not None:
+            self._config().open(self.options.config)
+            self.push_screen("config")
         elif self.options.run_dir is None:
             self.push_screen("runs")
         else:
@@ -157,26 +162,11 @@ class RltuiApp(App[None], inherit_bindings=False):
     def _screen(self, name: str) -> Screen[None]:
         if name in self._installed_screens:
             return self.get_screen(name)
-        screen = self._build(name)
+        from rltui.screens.build import build
+
+        screen = build(name, self.opened)
         self.install_screen(screen, name)
         return screen
-
-    def _build(self, name: str) -> Screen[None]:
-        if name == "runs":
-            from rltui.screens.runs import RunsScreen
-
-            return RunsScreen()
-        if name == "monitor" and self.opened is not None:
-            from rltui.screens.monitor.screen import MonitorScreen
-
-            return MonitorScreen(self.opened)
-        if name == "smoke":
-            from rltui.screens.smoke.screen import SmokeScreen
-
-            return SmokeScreen()
-        from rltui.screens.planned import PlannedScreen
-
-        return PlannedScreen(name)
 
     def go(self, name: str) -> None:
         """Show one of SCREENS."""

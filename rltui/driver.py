@@ -1,4 +1,4 @@
-"""The framework's terminal driver, but for input that is no UTF-8."""
+"""The framework's terminal driver, but for input that is no UTF-8, and for a terminal that hangs up."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ class TolerantDriver(LinuxDriver):
                 super().run_input_thread()
             except UnicodeDecodeError:
                 continue
+
+    def resume_application_mode(self) -> None:
+        """A terminal that hangs up continues its programs, too: without a stop before it. A second thread that reads
+        would then be started, of which only one is ever ended, and the process stays for ever."""
+        self.disable_input()
+        super().resume_application_mode()

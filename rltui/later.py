@@ -13,6 +13,7 @@ LATER = (
     "rltui.model.transcript",
     "rltui.screens.palette",
     "rltui.screens.help",
+    "rltui.screens.config.screen",
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 
 def short(value: float | None) -> str:
@@ -17,3 +18,27 @@ def short(value: float | None) -> str:
     if size >= 1000:
         return f"{value:.0f}"
     return f"{value:.{3 if size < 10 else 1}f}"
+
+
+def size(count: float) -> str:
+    """Bytes in decimal units: 98 GB, 1.6 GB, 820 MB, 4 kB."""
+    for unit, value in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= 0.9995 * value:
+            number = count / value
+            return f"{number:.1f} {unit}" if number < 9.95 and value >= 1e9 else f"{number:.0f} {unit}"
+    return f"{count:.0f} B"
+
+
+def amount(count: float) -> str:
+    """Parameters or tokens: 8.2 B, 135 M, 98 k, 640."""
+    for unit, value in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= 0.9995 * value:
+            number = count / value
+            return f"{number:.1f} {unit}" if number < 9.95 else f"{number:.0f} {unit}"
+    return f"{count:.0f}"
+
+
+def shortened(path: Path) -> str:
+    """The whole path, with ~ for the home."""
+    path, home = path.absolute(), Path.home()
+    return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)

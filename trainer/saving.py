@@ -6,7 +6,6 @@ import asyncio
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,30 +24,16 @@ from trainer.rundir.checkpoints import (
     point,
     prune,
 )
+from trainer.rundir.need import Need, checkpoint_need
 from trainer.rundir.patient import PatientWriter
 from trainer.rundir.resume import Resumed
 
 GIB = 2**30
-BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Bytes of a checkpoint: of what stays, and of the optimizer state that only the newest has."""
-
-    weights: int
-    optimizer: int
-
-    @property
-    def newest(self) -> int:
-        return self.weights + self.optimizer
 
 
 def estimate(info: LearnerInfo, config: RunConfig) -> Need:
-    """At least that much: the tensors alone. Adapters and optimizer state are fp32, two moments a parameter."""
-    if config.policy.trainer_mode == "full":
-        return Need(info.parameters * BYTES[config.training.dtype], info.trainable * 4 * 3)  # moments and masters
-    return Need(info.trainable * 4, info.trainable * 4 * 2)
+    """Of one checkpoint of this learner."""
+    return checkpoint_need(config.policy.trainer_mode, config.training.dtype, info.parameters, info.trainable)
 
 
 class CheckpointSaver:
@@ -77,7 +62,7 @@ class CheckpointSaver:
         """Before training: whether what is going to be kept fits."""
         config = self._room.config
         kept = config.checkpoint.keep_last + config.checkpoint.keep_best
-        needs, free = kept * self._need.weights + 2 * self._need.newest, self._free()
+        needs, free = self._need.kept(kept), self._free()
         if needs > free:
             self._recorder.warn(
                 "disk_short",

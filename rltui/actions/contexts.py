@@ -102,6 +102,30 @@ CONTEXTS: dict[str, Context] = {
         "goes back to the episode and keeps the line.",
         modal=True,  # tab is not the screen's there
     ),
+    "config": Context(
+        "Config",
+        "Every key of a config with its value, where that comes from and what follows from it. Signs: a dot is a "
+        "default, ~ changed, ! wrong, ? unknown, ^ an old spelling. Nothing is written before s has shown the "
+        "change; comments and whatever you did not touch stay as they are.",
+        around=("fields",),
+    ),
+    "fields": Context(
+        "Fields",
+        "The keys of a section, or those that fit the search, with their values.",
+        bases=("list",),
+    ),
+    "field": Context(
+        "Field", "One value, typed as TOML spells it; text needs no quotes. Empty takes the key away.", modal=True
+    ),
+    "text": Context("Value", "A list with an item a line, or a table as lines of TOML.", modal=True),
+    "diff": Context("Diff", "What differs, line by line or value by value.", bases=("list",), modal=True),
+    "starts": Context("Begin", "Configs to open, and what a new one can begin with.", around=("list",), modal=True),
+    "launch": Context(
+        "Launch",
+        "What a run of this config needs, looked at before it is started: each check with its time, what it found and "
+        "how to mend it. No check costs money or memory of a GPU. A run that is started goes on without the interface.",
+        around=("list",),
+    ),
     "prompt": Context("Input line", "A line to type in. The keys of the screen come back when it is left."),
     "palette": Context(
         "Palette", "Everything that can be done or opened, by name. What cannot be done now says why.", modal=True
@@ -131,8 +155,8 @@ class Place:
 
 PLACES: tuple[Place, ...] = (
     Place("runs", "Runs"),
-    Place("config", "Config", "rltui config show FILE, rltui config set FILE KEY VALUE, rltui validate FILE"),
-    Place("launch", "Launch", "rltui train FILE"),
+    Place("config", "Config"),
+    Place("launch", "Launch"),
     Place("monitor", "Monitor"),
     Place("smoke", "Smoke"),
     Place("compare", "Compare", "rltui config diff A B, rltui show RUN"),

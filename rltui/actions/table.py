@@ -7,56 +7,17 @@ tmux drop them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from rltui.actions.action import Action, move
+from rltui.actions.config_table import CONFIG
+from rltui.actions.launch_table import LAUNCH
 
 LABEL_CELLS = 10  # a footer at 80 columns has room for little more
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One thing a person can do.
-
-    Attributes:
-        id: "context.name". It stays for ever: the user's keymap refers to it.
-        keys: the default ones, the one that is shown first; none: it is found in the palette.
-        label: what the footer calls it.
-        help: one sentence for the help and the palette.
-        footer: whether the footer offers it.
-        palette: whether the palette offers it; moving a cursor needs no entry there.
-        pair: name of the action of the same context that shares its place in the footer ("h/l cursor").
-        cli: the command that does the same without the interface.
-        writes: whether it changes something outside the interface, which --readonly refuses.
-    """
-
-    id: str
-    keys: tuple[str, ...]
-    label: str
-    help: str
-    footer: bool = False
-    palette: bool = True
-    pair: str = ""
-    cli: str | None = None
-    writes: bool = False
-
-    @property
-    def context(self) -> str:
-        return self.id.partition(".")[0]
-
-    @property
-    def name(self) -> str:
-        """The last part of the id: a widget or screen of its context does it in its method `action_NAME`."""
-        return self.id.partition(".")[2]
-
-
-def _move(id: str, keys: tuple[str, ...], label: str, help: str, *, footer: bool = False, pair: str = "") -> Action:
-    """An action that only moves a cursor or a view: in the help, never in the palette."""
-    return Action(id, keys, label, help, footer=footer, palette=False, pair=pair)
-
-
 _APP = (
     Action("app.runs", ("1",), "runs", "The list of runs.", cli="rltui runs"),
-    Action("app.config", ("2",), "config", "The config editor (not built yet).", cli="rltui config show FILE"),
-    Action("app.launch", ("3",), "launch", "Launch a run (not built yet).", cli="rltui train FILE"),
+    Action("app.config", ("2",), "config", "The config editor.", cli="rltui config edit FILE"),
+    Action("app.launch", ("3",), "launch", "Look at what a run needs, and start it.", cli="rltui preflight FILE"),
     Action("app.monitor", ("4",), "monitor", "The run that is open, live.", cli="rltui show RUN --follow"),
     Action("app.smoke", ("5",), "smoke", "Test a task app, live or by hand.", cli="rltui smoke CONFIG"),
     Action("app.compare", ("6",), "compare", "Compare runs (not built yet)."),
@@ -79,8 +40,8 @@ _APP = (
     ),
     Action("app.log", (), "log", "The exact command or request of every action so far."),
     Action("app.quit", ("q",), "quit", "Leave. Runs go on without the interface.", footer=True),
-    _move("app.suspend", ("ctrl+z",), "suspend", "Back to the shell until `fg`; runs go on."),
-    _move("app.interrupt", ("ctrl+c",), "interrupt", "Says how to leave; a slip of the finger ends nothing."),
+    move("app.suspend", ("ctrl+z",), "suspend", "Back to the shell until `fg`; runs go on."),
+    move("app.interrupt", ("ctrl+c",), "interrupt", "Says how to leave; a slip of the finger ends nothing."),
 )
 
 _SCREEN = (
@@ -88,19 +49,19 @@ _SCREEN = (
         "screen.zoom", ("z",), "zoom", "Give the pane with the focus the whole screen, or give it back.", footer=True
     ),
     Action("screen.reset_layout", ("0",), "reset", "The layout as it was at first."),
-    _move("screen.next_pane", ("tab",), "next pane", "Put the focus on the next pane."),
-    _move("screen.previous_pane", ("shift+tab",), "last pane", "Put the focus on the pane before."),
-    _move("screen.jump", (";",), "jump", "Show a letter on every pane; typing it puts the focus there."),
+    move("screen.next_pane", ("tab",), "next pane", "Put the focus on the next pane."),
+    move("screen.previous_pane", ("shift+tab",), "last pane", "Put the focus on the pane before."),
+    move("screen.jump", (";",), "jump", "Show a letter on every pane; typing it puts the focus there."),
 )
 
 _LIST = (
     Action("list.select", ("enter",), "open", "Open the line under the cursor.", footer=True, palette=False),
-    _move("list.up", ("up", "k"), "up", "One line up."),
-    _move("list.down", ("down", "j"), "down", "One line down."),
-    _move("list.page_up", ("pageup",), "page up", "One page up."),
-    _move("list.page_down", ("pagedown",), "page down", "One page down."),
-    _move("list.first", ("g", "home"), "first", "The first line."),
-    _move("list.last", ("G", "end"), "last", "The last line; what grows is followed from there."),
+    move("list.up", ("up", "k"), "up", "One line up."),
+    move("list.down", ("down", "j"), "down", "One line down."),
+    move("list.page_up", ("pageup",), "page up", "One page up."),
+    move("list.page_down", ("pagedown",), "page down", "One page down."),
+    move("list.first", ("g", "home"), "first", "The first line."),
+    move("list.last", ("G", "end"), "last", "The last line; what grows is followed from there."),
 )
 
 _RUNS = (
@@ -122,6 +83,15 @@ _RUNS = (
         "attach",
         "Open a run or a folder of runs by its path.",
         cli="rltui attach RUN",
+        footer=True,
+    ),
+    Action("runs.new", ("+",), "new config", "Begin a config with a preset.", cli="rltui config new NAME", footer=True),
+    Action(
+        "runs.copy_config",
+        ("c",),
+        "copy conf.",
+        "Edit a copy of this run's config.",
+        cli="rltui config new --from RUN",
         footer=True,
     ),
     Action("runs.copy", ("y",), "copy path", "Copy the path of the run.", footer=True),
@@ -148,8 +118,8 @@ _MONITOR = (
     ),
     Action("monitor.follow", ("F",), "follow", "Keep the newest in view, or let go of it.", footer=True),
     Action("monitor.retry", ("r",), "retry", "Read a source that was lost again now.", footer=True),
-    _move("monitor.next_tab", ("]",), "next tab", "The next tab."),
-    _move("monitor.previous_tab", ("[",), "last tab", "The tab before."),
+    move("monitor.next_tab", ("]",), "next tab", "The next tab."),
+    move("monitor.previous_tab", ("[",), "last tab", "The tab before."),
     Action("monitor.back", ("escape",), "back", "Back to the list of runs.", palette=False),
 )
 
@@ -212,7 +182,7 @@ _CHART = (
         palette=False,
         pair="cursor_right",
     ),
-    _move("chart.cursor_right", ("l", "right"), "cursor", "Move the cursor right."),
+    move("chart.cursor_right", ("l", "right"), "cursor", "Move the cursor right."),
     Action("chart.zoom_in", ("+", "="), "range", "A narrower range of steps.", footer=True, pair="zoom_out"),
     Action("chart.zoom_out", ("-",), "range", "A wider range of steps; at the widest the chart follows the run."),
     Action(
@@ -295,10 +265,10 @@ _PROMPT = (
 
 _PALETTE = (
     Action("palette.run", ("enter",), "run", "Do what the line says.", footer=True, palette=False),
-    _move("palette.up", ("up",), "choose", "One line up.", footer=True, pair="down"),
-    _move("palette.down", ("down",), "choose", "One line down."),
-    _move("palette.page_up", ("pageup",), "page up", "One page up."),
-    _move("palette.page_down", ("pagedown",), "page down", "One page down."),
+    move("palette.up", ("up",), "choose", "One line up.", footer=True, pair="down"),
+    move("palette.down", ("down",), "choose", "One line down."),
+    move("palette.page_up", ("pageup",), "page up", "One page up."),
+    move("palette.page_down", ("pagedown",), "page down", "One page down."),
     Action("palette.close", ("escape",), "close", "Leave, and do nothing.", footer=True, palette=False),
 )
 
@@ -310,15 +280,15 @@ _LOG = (
 )
 
 _CHOICE = (
-    _move("choice.up", ("up", "k"), "choose", "The choice above.", footer=True, pair="down"),
-    _move("choice.down", ("down", "j"), "choose", "The choice below."),
+    move("choice.up", ("up", "k"), "choose", "The choice above.", footer=True, pair="down"),
+    move("choice.down", ("down", "j"), "choose", "The choice below."),
     Action("choice.take", ("enter",), "take", "Take the choice that is marked.", footer=True, palette=False),
     Action("choice.cancel", ("escape",), "cancel", "Change nothing.", footer=True, palette=False),
 )
 
 ACTIONS: tuple[Action, ...] = (
     *_APP, *_SCREEN, *_LIST,  *_RUNS, *_MONITOR, *_OVERVIEW, *_ROLLOUTS, *_TRANSCRIPT, *_LOGS, *_CHART,
-    *_SMOKE, *_CHECKLIST, *_EPISODE, *_REPLY, *_PROMPT, *_PALETTE, *_HELP, *_LOG, *_CHOICE,
+    *_SMOKE, *_CHECKLIST, *_EPISODE, *_REPLY, *_PROMPT, *_PALETTE, *_HELP, *_LOG, *_CHOICE, *CONFIG, *LAUNCH,
 )  # fmt: skip
 
 BY_ID: dict[str, Action] = {action.id: action for action in ACTIONS}

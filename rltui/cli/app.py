@@ -46,8 +46,10 @@ def run(args: argparse.Namespace) -> int:
     return open_app(args, None)
 
 
-def open_app(args: argparse.Namespace, run_dir: Path | None, *, smoke: Asked | None = None) -> int:
-    """Open the interface, on the run in `run_dir` or on a smoke test if one is given, and give its exit code.
+def open_app(
+    args: argparse.Namespace, run_dir: Path | None, *, config: Path | None = None, smoke: Asked | None = None
+) -> int:
+    """Open the interface, on the run in `run_dir`, a config or a smoke test if one is given, and give its exit code.
 
     CliError: there is no terminal to draw on, or the theme cannot be read.
     """
@@ -64,6 +66,7 @@ def open_app(args: argparse.Namespace, run_dir: Path | None, *, smoke: Asked | N
     options = Options(
         runs_dir=(args.runs_dir or default_runs_dir()).expanduser(),
         run_dir=run_dir,
+        config=config,
         readonly=args.readonly,
         quiet=args.quiet,
         smoke=smoke,

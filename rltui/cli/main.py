@@ -29,6 +29,7 @@ VERBS = {
     "validate": ("rltui.cli.validate", "check a config: every error at once, each with its fix"),
     "explain": ("rltui.cli.explain", "what a config key does, what it may be, and what it is when it is not given"),
     "config": ("rltui.cli.config", "show, change, compare, make and migrate configs"),
+    "preflight": ("rltui.cli.preflight", "look at all that a launch needs: model, memory, GPUs, disk, ports, task app"),
     "smoke": ("rltui.cli.smoke", "test a task app, and whether a run would learn from it, before it is trained on"),
     "taskapp": ("rltui.cli.taskapp", "list the task apps that need no code, or serve one"),
     "scan": ("rltui.cli.scan", "find the task apps that listen on this host"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -149,6 +150,7 @@ async def _follow(runner: Runner, args: argparse.Namespace) -> int:
     """Prints what happens; the first Ctrl-C stops after the current call, the second at once."""
     from rltui.cli.smoke_lines import lines_of, summary
     from rltui.smoke.events import Done
+    from rltui.smoke.kept import kept_file, write_report
     from rltui.smoke.report import to_json
 
     loop, main = asyncio.get_running_loop(), asyncio.current_task()
@@ -176,6 +178,9 @@ async def _follow(runner: Runner, args: argparse.Namespace) -> int:
     finally:
         loop.remove_signal_handler(signal.SIGINT)
     assert report is not None
+    if report.config_hash is not None:
+        with contextlib.suppress(OSError):  # comfort, not data: the preflight looks for it
+            write_report(kept_file(report.config_hash), to_json(report))
     for line in summary(report):
         say(line, words(args))
     code = INTERRUPTED if report.interrupted else EXIT[report.verdict]

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +82,18 @@ def prepare(
             raise ConfigError(problems)
     except ConfigError as error:
         raise refusal(error, "nothing was started") from error
+    return plan_of(loaded, config, sets, run_dir=run_dir, allow_unknown=allow_unknown)
+
+
+def plan_of(
+    loaded: Loaded,
+    config: Path,
+    sets: Sequence[str] = (),
+    *,
+    run_dir: Path | None = None,
+    allow_unknown: bool = False,
+) -> Plan:
+    """Name the folder of a new run. CliError: it holds one already."""
     job_id = new_job_id()
     if run_dir is None:
         name = run_folder_name(loaded.config.policy.label, job_id)

@@ -113,5 +113,5 @@ class ChoiceScreen(Dialog[str | None], inherit_bindings=False):
         focus_now(self._choices)
         pane = self.query_one(Pane)
         pane.set_subtitle("enter takes it, esc changes nothing")
-        pane.styles.width = min(max(self._choices.cells, width(self._title) + 6, 34), WIDEST) + 2
+        pane.styles.width = min(max(self._choices.cells, width(self._title) + 6, 41), WIDEST) + 2
         pane.styles.height = self._choices.line_count + 2

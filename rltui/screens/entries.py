@@ -23,7 +23,19 @@ def entries(app: RltuiApp, screen: Screen[object]) -> list[Entry]:
         found += [
             Entry("run", row.name, partial(app.open_run, Path(row.path)), detail=row.state) for row in runs.rows.all()
         ]
+    found += fields(app)
     for name in app.themes.list():
         worn = "is worn now" if name == app.look.theme.name else ""
         found.append(Entry("theme", name, partial(app.show_theme, name), detail=worn))
     return found
+
+
+def fields(app: RltuiApp) -> list[Entry]:
+    """The fields of the config that is open, to go to."""
+    screen = app.config_screen
+    if screen is None or screen.view is None:
+        return []
+    return [
+        Entry("field", row.key, partial(app.show_field, row.key), detail=row.known.summary if row.known else "")
+        for row in screen.view.rows
+    ]

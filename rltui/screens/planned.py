@@ -11,8 +11,6 @@ from rltui.widgets.lines import Lines, look_of
 
 # name: (title, what it will be, the verb that does it today)
 PLANNED = {
-    "config": ("Config", "edit and check a config", "rltui validate FILE, rltui config set FILE KEY VALUE"),
-    "launch": ("Launch", "check what a run needs, and start it", "rltui train FILE"),
     "compare": ("Compare", "show two to six runs side by side", "rltui config diff A B, rltui show RUN"),
     "doctor": ("Doctor", "say what is wrong with a run, and which key to change", "rltui show RUN"),
 }

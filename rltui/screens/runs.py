@@ -26,15 +26,10 @@ from rltui.widgets.lines import Lines, focus_now, look_of
 from rltui.widgets.pane import Pane
 from rltui.widgets.prompt import Prompt
 from rltui.widgets.virtual_list import VirtualList
+from rltui.words import shortened
 
 DETAIL_ROWS = 28  # from this height on the strip below the list shows
 PAUSE_S = 0.15  # that the cursor rests before the strip follows: a held key sends the list alone
-
-
-def shortened(folder: Path) -> str:
-    """The whole path, with ~ for the home."""
-    path, home = folder.absolute(), Path.home()
-    return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)
 
 
 class ColumnNames(Lines, can_focus=False):
@@ -154,7 +149,7 @@ class RunsScreen(AppScreen):
         elif not shown and scanned >= total:
             nothing.say(
                 (f"No runs under {self._folder}.", "text"),
-                ("a: open a run or another folder", "dim"),
+                ("a: open a run or another folder   +: a new config", "dim"),
                 ("`rltui demo` makes a run, `rltui train FILE` starts yours.", "dim"),
             )
         elif not shown:
@@ -253,6 +248,13 @@ class RunsScreen(AppScreen):
         self.rows.sort_next()
         self.query_one("#runs", VirtualList).update_rows()
         self._update()
+
+    def action_new(self) -> None:
+        own_app(self).copy_config()
+
+    def action_copy_config(self) -> None:
+        if self.path is not None:
+            own_app(self).copy_config(self.path)
 
     def action_copy(self) -> None:
         if self.path is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rltui.samples import presets
 from tests.config.texts import SDK_EXAMPLE
 from trainer.config import Loaded, load_text
 from trainer.config.machine import Machine
@@ -20,11 +21,15 @@ SAID_OF_OLD = {"migrated", "old_value", "no_effect"}
 # How often each code is warned of or noted, on a CPU and where the GPUs that a sample asks for are found.
 ON_CPU: dict[str, dict[str, int]] = {
     "demo": {},
+    "cpu_smoke": {},
     "multi_turn": {},
     "judge": {},
     "rule_judge": {},
     "remote_task_app": {},
     "single_gpu_lora": {"gpus_found": 1},
+    "single_gpu_qlora": {"gpus_found": 1},
+    "multi_turn_tools": {"gpus_found": 1, "local_engine": 1},
+    "step_rewards": {},
     "eight_gpu_full": {"gpus_found": 1, "local_engine": 1},
     "seed_example": {"migrated": 7, "gpus_found": 1, "dropout": 1, "judge_off": 1, "evaluation_repeats": 1},
     "legacy": {"migrated": 26, "old_value": 3, "no_effect": 2, "gpus_found": 1},
@@ -50,6 +55,8 @@ def said(loaded: Loaded) -> Counter[str]:
 
 def test_all_are_there() -> None:
     assert set(NAMES) == set(ON_CPU)
+    assert sorted(preset.name for preset in presets()) == NAMES
+    assert len({preset.label for preset in presets()}) == len(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -165,6 +172,24 @@ def test_single_gpu_shares_its_gpu_and_takes_turns() -> None:
     loaded = sample("single_gpu_lora", gpus=1)
     assert loaded.config.compute.topology.type == "single_node_colocate"
     assert (loaded.config.training.max_lag, loaded.derived["m"], loaded.derived["groups"]) == (0, 2, 8)
+
+
+def test_qlora_says_what_its_memory_comes_to() -> None:
+    loaded = sample("single_gpu_qlora", gpus=1)
+    assert loaded.config.policy.trainer_mode == "qlora" and loaded.config.training.max_lag == 0
+    linear, embedding = 6.95e9, 1.24e9  # of Qwen3-8B
+    assert round((linear * 0.516 + embedding * 2) / 1e9) == 6
+
+
+def test_smoke_stays_on_the_cpu_where_there_are_gpus() -> None:
+    loaded = sample("cpu_smoke", gpus=8)
+    assert loaded.config.compute.topology.type == "cpu" and loaded.derived["steps"] == 3
+
+
+def test_step_rewards_are_per_turn_and_only_of_what_the_app_reports() -> None:
+    rewards = sample("step_rewards").config.training.rewards
+    assert (rewards.step_rewards_strategy, rewards.event_rewards_kind) == ("per_turn", "unique")
+    assert sample("step_rewards").config.algorithm.variety == "gspo_token"
 
 
 def test_eight_gpus_split_and_anchor() -> None:

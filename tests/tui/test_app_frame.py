@@ -29,8 +29,8 @@ async def test_each_number_is_a_screen_and_a_planned_one_names_its_verb(folder):
     async with app.run_test(size=(100, 30)) as pilot:
         await until(app, "No runs under")
         for key, verb in (
-            ("2", "rltui validate"),
-            ("3", "rltui train"),
+            ("2", "single GPU LoRA"),
+            ("3", "No config is chosen"),
             ("5", "No task_url"),
             ("6", "rltui config diff"),
         ):

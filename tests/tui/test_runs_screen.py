@@ -37,7 +37,7 @@ async def test_a_folder_that_cannot_be_read_is_a_line_and_the_app_lives(folder):
     app = build(folder / "loop")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(app, "cannot be read")
-        await pilot.press("2")
+        await pilot.press("7")
         await until(app, "not built yet")
 
 

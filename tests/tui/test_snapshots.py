@@ -279,3 +279,58 @@ async def test_an_episode_whose_text_is_gone(opening: Open, monkeypatch: pytest.
         await walk.press("R")
         await walk.until("336 episodes")
         await walk.snap("transcript_gone")
+
+
+@pytest.fixture
+def still(monkeypatch: pytest.MonkeyPatch, world: Path) -> None:
+    """Preflight without what differs from machine to machine and from run to run: sizes, times, names of runs."""
+    from rltui.launch.local import LocalLauncher
+    from rltui.preflight import table
+    from rltui.preflight.base import ok
+
+    command = [
+        "python",
+        "-P",
+        "-m",
+        "trainer",
+        "run",
+        "my.toml",
+        "--run-dir",
+        "runs/a",
+        "--job-id",
+        "rl_00000000000000ab",
+    ]
+    monkeypatch.setattr(LocalLauncher, "command", lambda self, job: command)
+    monkeypatch.setattr("rltui.cli.start.new_job_id", lambda: "rl_00000000000000ab")
+    monkeypatch.setattr("rltui.screens.launch.checklist.took", lambda seconds: "12 ms")
+    monkeypatch.setattr("rltui.screens.launch.screen.took", lambda seconds: "2.4 s")
+    monkeypatch.setattr("rltui.model.known.free_memory", lambda: 24_000_000_000)
+    monkeypatch.setattr("rltui.model.known.free_disk", lambda folder: 66_000_000_000)
+    monkeypatch.setattr("trainer.config.derive.cpu_is_fast_at_bf16", lambda: True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(world / "cache"))
+    played = replace(table.CHECKS[-1], run=lambda context: ok("it answers, and played one mock episode: R 1, 1 turn"))
+    for module in ("rltui.preflight.table", "rltui.screens.launch.screen"):
+        monkeypatch.setattr(f"{module}.CHECKS", (*table.CHECKS[:-1], played))
+
+
+async def test_launch(opening: Open, still: None, tmp_path: Path) -> None:
+    from rltui.samples import samples
+
+    Path("ready.toml").write_text(samples()["cpu_smoke"].read_text())
+    Path("wrong.toml").write_text(samples()["seed_example"].read_text())
+    async with opening() as walk:
+        await walk.until("5 runs")
+        await walk.press("3")
+        await walk.until("No config is chosen")
+        await walk.snap("launch_none", wide=True)
+        walk.app.launch_config(Path("ready.toml"))
+        await walk.until("ready, 2.4 s")
+        await walk.snap("launch", wide=True)
+        walk.app.launch_config(Path("wrong.toml"))
+        await walk.until("failed")
+        await walk.press("space")
+        await walk.snap("launch_failed", wide=True)
+        await walk.press("d")
+        await walk.until("would make")
+        await walk.snap("launch_dry_run", only="Pane")
+        await walk.press("escape")

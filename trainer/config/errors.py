@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -101,12 +101,16 @@ class ConfigError(ValueError):
     Attributes:
         problems: the errors; `str()` is their full text.
         warnings: warnings and notes about the same config.
+        derived: what follows, by key, from the values that are right; empty where the loader did not come so far.
     """
 
     exit_code = 2
 
-    def __init__(self, problems: Iterable[Problem], *, in_sentences: bool = False):
+    def __init__(
+        self, problems: Iterable[Problem], *, in_sentences: bool = False, derived: Mapping[str, Any] | None = None
+    ):
         """`in_sentences`: for a place that has one paragraph, such as the cause of a run's end."""
+        self.derived = dict(derived or {})
         found = sorted(problems, key=by_position)
         self.problems = [problem for problem in found if problem.level == "error"]
         self.warnings = [problem for problem in found if problem.level != "error"]

@@ -351,7 +351,7 @@ def _finish(facts: Facts, early: list[Problem], text: str | None, env_file: Mapp
     derived_origins = derive(facts)
     problems = _fitted(early + facts.collect(RULES) + pending_problems(facts), facts, text)
     if any(problem.level == "error" for problem in problems):
-        raise ConfigError(problems)
+        raise ConfigError(problems, derived=facts.derived)
     given = {key: entry.value for key, entry in facts.entries.items()}
     config = RunConfig.model_validate(nest(given | facts.derived))
     values = config.model_dump()

@@ -1,0 +1,59 @@
+"""What the app does with configs: which one is in hand, and the screens that it goes to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from rltui.screens.config.screen import ConfigScreen
+    from rltui.screens.launch.screen import LaunchScreen
+
+
+class ConfigsOfApp:
+    """A part of the app."""
+
+    config_path: Path | None = None  # the config that was opened or saved last
+
+    if TYPE_CHECKING:  # the app's own
+        _installed_screens: dict[str, Any]
+
+        def go(self, name: str) -> None: ...
+
+        def get_screen(self, name: str) -> Screen[Any]: ...
+
+        def _screen(self, name: str) -> Screen[None]: ...
+
+    def edit_config(self, path: Path, key: str | None = None) -> None:
+        """Edit a config, with the cursor on `key`."""
+        self._config().open(path, key or "")
+        self.go("config")
+
+    def copy_config(self, run: Path | None = None) -> None:
+        """Begin a config with that of a run, else with what is chosen."""
+        if run is None:
+            self._config().begin_anew()
+        else:
+            self._config().copy_of_run(run)
+        self.go("config")
+
+    @property
+    def config_screen(self) -> ConfigScreen | None:
+        """The editor, if it was opened."""
+        return self._config() if "config" in self._installed_screens else None
+
+    def show_field(self, key: str) -> None:
+        """Show a field of the config that is open."""
+        self.go("config")
+        self._config().go_to(key)
+
+    def _config(self) -> ConfigScreen:
+        return cast("ConfigScreen", self._screen("config"))
+
+    def launch_config(self, path: Path) -> None:
+        """Look at what a run of this config needs."""
+        self.config_path = path.absolute()
+        self.go("launch")
+        cast("LaunchScreen", self.get_screen("launch")).look()  # it may be shown already

@@ -1,0 +1,131 @@
+"""What the editor can open or begin with: files here, drafts, presets, and the configs of runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rltui.cli.configs import read_text
+from rltui.cli.progress import duration
+from rltui.model import drafts
+from rltui.model.form import Form
+from rltui.model.form_merge import merge
+from rltui.samples import presets
+from trainer.config.draft import EditError
+
+MOST_FILES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """kind: file, draft, preset, run. `about`: in a sentence."""
+
+    kind: str
+    name: str
+    path: Path
+    about: str = ""
+
+
+def starts(folder: Path, runs: Iterable[tuple[str, Path, str]] = ()) -> list[Start]:
+    """Everything, in the order of use. runs: (name, folder, state)."""
+    return [*_drafts(), *_files(folder), *_presets(), *_runs(runs)]
+
+
+def _drafts() -> list[Start]:
+    now = time.time()
+    return [
+        Start("draft", draft.name, Path(draft.path or draft.name), f"unsaved edits, {duration(now - draft.saved)} ago")
+        for draft in drafts.all_drafts()
+        if not draft.path or Path(draft.path).parent.is_dir()
+    ]
+
+
+def _files(folder: Path) -> list[Start]:
+    """TOML files of `folder` that may be configs: those that have [algorithm] or [training]."""
+    try:
+        paths = sorted(path for path in folder.glob("*.toml") if path.is_file())[:MOST_FILES]
+    except OSError:
+        return []
+    return [Start("file", path.name, path, _first_comment(path)) for path in paths if _may_be_config(path)]
+
+
+def _may_be_config(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(1 << 16)
+    except OSError:
+        return False
+    return b"[algorithm]" in head or b"[training" in head or b"[rollout" in head
+
+
+def _first_comment(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            line = file.readline(500)
+    except OSError:
+        return ""
+    return line.removeprefix("#").strip() if line.startswith("#") else ""
+
+
+def _presets() -> list[Start]:
+    return [Start("preset", preset.label, preset.path, preset.title) for preset in presets()]
+
+
+def _runs(runs: Iterable[tuple[str, Path, str]]) -> list[Start]:
+    return [Start("run", name, path / "config.toml", f"its config; the run {state}") for name, path, state in runs]
+
+
+def begin(start: Start) -> Form:
+    """The form that it means; of a preset or a run a copy that has no file yet. ConfigError: it cannot be read."""
+    if start.kind in ("file", "draft"):
+        return Form.open(start.path)
+    return copy_of(start.path, f"{start.path.stem}.toml" if start.kind == "preset" else _name_of(start.path))
+
+
+def copy_of(path: Path, name: str) -> Form:
+    """A new config with the text of `path`. ConfigError: it cannot be read, or holds a secret."""
+    free = free_name(name)
+    text = read_text(path).replace(f"sample_configs/{path.name}", free)
+    return Form(text, name=free)
+
+
+def _name_of(config: Path) -> str:
+    """For a copy of a run's config: its label."""
+    label, found, _ = config.parent.name.rpartition("-rl_")
+    return f"{label if found else config.parent.name}.toml"
+
+
+def free_name(name: str) -> str:
+    """`name`, or name-2 and so on where such a file is here already."""
+    stem, path, number = Path(name).stem, Path(name), 1
+    while path.exists():
+        number += 1
+        path = Path(f"{stem}-{number}.toml")
+    return str(path)
+
+
+def from_draft(draft: drafts.Draft) -> Form:
+    """The form of one without a file, as it was."""
+    form = Form(draft.base, name=draft.name)
+    form.replace(draft.text, "draft")
+    return form
+
+
+def take_draft(form: Form, draft: drafts.Draft) -> str:
+    """Put a draft's text into the form of its file, as one edit; what others changed there since stays.
+
+    Gives what is to be said of it, "" for nothing.
+    """
+    if draft.disk == form.disk or draft.disk is None:
+        form.replace(draft.text, "draft")
+        return ""
+    try:
+        merged = merge(draft.disk, draft.text, form.disk or "")
+    except EditError as error:
+        form.replace(draft.text, "draft")
+        return f"the file changed since, and could not be merged: {error}; D shows how they differ"
+    form.replace(merged.text, "draft")
+    both = ", ".join(merged.conflicts)
+    return f"merged with the file, which changed since{f'; yours is kept in {both}' if both else ''}"

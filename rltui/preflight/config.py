@@ -1,0 +1,77 @@
+"""The config: whether it is valid, whether a run of it would start, and whether it was smoke-tested."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+from rltui.cli.configs import amount, counts
+from rltui.cli.progress import duration
+from rltui.cli.task_apps import start_problems
+from rltui.preflight.base import Context, Found, ok, skipped
+from rltui.smoke.kept import read_kept
+from trainer.config import ConfigError, Problem, load
+
+MOST = 6  # problems that are told one by one
+
+
+def valid(context: Context) -> Found:
+    """Reads the file; everything else needs it."""
+    tried = f"rltui validate {context.config}"
+    try:
+        loaded = load(context.config, sets=context.sets, environ=context.environ, allow_unknown=context.allow_unknown)
+    except ConfigError as error:
+        first = error.problems[0]
+        rest = f" (and {len(error.problems) - 1} more)" if len(error.problems) > 1 else ""
+        return Found("fail", f"{_said(first)}{rest}", first.fix, first.key, tried, _notes(error.problems[1:]))
+    context.loaded = loaded
+    warnings = [item for item in loaded.warnings if item.level == "warning"]
+    if warnings:
+        first = warnings[0]
+        text = f"valid, {', '.join(counts(warnings))}: {_said(first)}"
+        return Found("warn", text, first.fix, first.key, tried, _notes(warnings[1:]))
+    return ok(amount(loaded.derived), tried=tried)
+
+
+def starts(context: Context) -> Found:
+    """What this machine, this environment or this version lacks for it."""
+    assert context.loaded is not None
+    found = start_problems(context.loaded)
+    if not found:
+        return ok("this version and this machine refuse nothing in it")
+    first = found[0]
+    return Found("fail", _said(first), first.fix, first.key, notes=_notes(found[1:]))
+
+
+def smoke_report(context: Context) -> Found:
+    """Whether the task app was tested with these values: reports are kept by the hash of what was tested."""
+    assert context.loaded is not None
+    command = f"rltui smoke {context.config}"
+    report = read_kept(context.loaded.config_hash, context.environ)
+    if report is None:
+        return Found("skipped", "not smoke-tested as it stands now", f"{command} plays some episodes first")
+    try:
+        age = time.time() - datetime.fromisoformat(str(report["created"])).timestamp()
+        told = f"{duration(age)} ago, by {report['policy']}"
+        verdict, text = str(report["verdict"]), str(report["verdict_text"])
+    except (KeyError, ValueError):
+        return Found("skipped", "the kept smoke report cannot be read", command)
+    if verdict == "not_ready":
+        return Found("warn", f"{told}: {text}", f"mend the task app, then {command}", "services.task_url")
+    return ok(f"{verdict.replace('_', ' ')}, {told}")
+
+
+def target(context: Context) -> Found:
+    """Where it will run."""
+    if context.cfg.compute.launcher != "local":
+        return skipped(f"compute.launcher = {context.cfg.compute.launcher}")
+    return ok("this machine, in a session of its own: it goes on without this terminal")
+
+
+def _said(problem: Problem) -> str:
+    return f"{problem.key}: {problem.why}" if problem.key else f"{problem.place}: {problem.why}"
+
+
+def _notes(problems: list[Problem]) -> tuple[str, ...]:
+    more = [f"and {len(problems) - MOST} more"] if len(problems) > MOST else []
+    return tuple([_said(item) for item in problems[:MOST]] + more)

@@ -1,0 +1,29 @@
+"""The checks of a launch on this machine, in the order in which they are listed."""
+
+from __future__ import annotations
+
+from rltui.preflight.base import Check
+from rltui.preflight.config import smoke_report, starts, target, valid
+from rltui.preflight.machine import devices, disk, folder, memory, packages, ports
+from rltui.preflight.services import engine, judge, model, variables, way_back
+from rltui.preflight.task_app import LIMIT_S, contract
+
+CHECKS: tuple[Check, ...] = (
+    Check("config", "config", valid, needs=()),
+    Check("starts", "can start", starts),
+    Check("smoke", "smoke test", smoke_report),
+    Check("target", "target", target),
+    Check("folder", "run folder", folder),
+    Check("packages", "packages", packages),
+    Check("model", "model", model),
+    Check("engine", "engine", engine, limit_s=20.0),
+    Check("gpus", "GPUs", devices, limit_s=20.0),
+    Check("memory", "memory", memory, needs=("config", "gpus")),
+    Check("disk", "disk", disk),
+    Check("ports", "port", ports),
+    Check("variables", "variables", variables),
+    Check("way_back", "way back", way_back),
+    Check("judge", "judge", judge),
+    Check("task_app", "task app", contract, needs=("config", "starts"), limit_s=LIMIT_S, holds=True),
+)
+TARGETS = ("local",)  # where a run can be started: what is built

@@ -1,0 +1,160 @@
+"""Screen 3: what it looks at, what it refuses, and that one key starts the run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from rltui.app import RltuiApp
+from rltui.samples import samples
+from rltui.screens.confirm import ConfirmScreen
+from rltui.screens.launch.screen import LaunchScreen
+from rltui.sources.local import LocalRunSource
+from tests.tui.app_driver import build, screen_text, until
+
+TINY = (('"builtin:smollm2-135m"', '"builtin:tiny"'), ("iterations_per_epoch = 3", "iterations_per_epoch = 500"))
+NO_APP = ('task_url = "builtin:facts"', 'task_url = "http://127.0.0.1:9"')
+DROPOUT = ("alpha = 16 ", "dropout = 0.1\nalpha = 16 ")
+
+
+@pytest.fixture
+def config(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """my.toml beside the folder of runs; the person stands there."""
+    monkeypatch.chdir(folder.parent)
+    return write(folder.parent / "my.toml")
+
+
+def write(path: Path, *changes: tuple[str, str]) -> Path:
+    text = samples()["cpu_smoke"].read_text()
+    for old, new in (*TINY, *changes):
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
+def screen(app: RltuiApp) -> LaunchScreen:
+    assert isinstance(app.screen, LaunchScreen)
+    return app.screen
+
+
+async def checked(app: RltuiApp) -> dict[str, str]:
+    """The verdicts, once every check has ended."""
+    await until(app, lambda: isinstance(app.screen, LaunchScreen) and app.screen._done)
+    return {id: result.verdict for id, result in screen(app).checklist.results.items()}
+
+
+async def test_a_config_is_chosen_checked_and_launched(folder, config):
+    (config.parent / "other.toml").write_text("[tool]\nx = 1\n")
+    app = build(folder)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("3")
+        await until(app, "No config is chosen")
+        await pilot.press("c")
+        text = await until(app, "Which config")
+        assert "my.toml" in text and "other.toml" not in text
+        await pilot.press("enter")
+        verdicts = await checked(app)
+        assert set(verdicts.values()) == {"ok", "skipped"}, verdicts
+        text = await until(app, "ready, ")
+        assert "mock episode" in text and "trainer run" in text and "3 of 3" not in text
+        run_dir = screen(app)._plan.job.run_dir
+        await pilot.press("enter")
+        await until(app, "Overview")
+        try:
+            assert app.opened is not None and app.opened.path == run_dir
+            assert f"--run-dir {run_dir}" in app.commands.rows()[-1].command
+            status = run_dir / "status.json"
+            await until(app, lambda: status.exists() and json.loads(status.read_text())["phase"] != "queued")
+            await until(app, "the run starts")
+            await pilot.press("3")
+            await until(app, lambda: isinstance(app.screen, LaunchScreen) and app.screen._plan is not None)
+            assert screen(app)._plan.job.run_dir != run_dir  # the next run is another
+        finally:
+            await asyncio.to_thread(LocalRunSource(run_dir).kill)
+
+
+async def test_a_failed_check_refuses_and_leads_to_its_key(folder, config, monkeypatch):
+    write(config, NO_APP)
+    app = build(folder)
+    opened: list[tuple[Path, str | None]] = []
+    monkeypatch.setattr(RltuiApp, "edit_config", lambda app, path, key=None: opened.append((path, key)))
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.launch_config(config)
+        assert (await checked(app))["task_app"] == "fail"
+        text = await until(app, "1 failed")
+        assert "refused" in text and "fix: " in text  # the cursor stands on it, with what to do
+        await pilot.press("enter")
+        await until(app, "task app failed")
+        await pilot.press("e")
+        assert opened == [(config, "services.task_url")]
+        await pilot.press("space")
+        await until(app, "tried: http://127.0.0.1:9")
+        assert not (folder.parent / "runs").exists() or not list(folder.iterdir())
+
+
+async def test_warnings_are_asked_about(folder, config):
+    write(config, DROPOUT)
+    app = build(folder)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.launch_config(config)
+        assert (await checked(app))["config"] == "warn"
+        await pilot.press("enter")
+        text = await until(app, "launch anyway")
+        assert "dropout" in text and isinstance(app.screen, ConfirmScreen)
+        await pilot.press("escape")
+        await until(app, lambda: isinstance(app.screen, LaunchScreen))
+        assert not list(folder.iterdir())
+
+
+async def test_a_saved_config_is_looked_at_again(folder, config):
+    write(config, NO_APP)
+    app = build(folder)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.launch_config(config)
+        await checked(app)
+        work = screen(app)._work
+        await pilot.press("1")
+        await pilot.press("3")
+        assert screen(app)._work is work  # nothing has changed
+        await pilot.press("1")
+        config.write_text("x = 1\n")
+        await pilot.press("3")
+        await until(app, "unknown key")
+        assert (await checked(app))["config"] == "fail"
+        text = await until(app, "1 failed")
+        assert "waits for: config" in text and screen(app)._plan is None
+        await pilot.press("d")
+        await until(app, "not valid")
+
+
+async def test_dry_run_folder_and_command(folder, config):
+    app = build(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.launch_config(config)
+        await until(app, "in ")
+        await until(app, lambda: screen(app)._plan is not None)
+        await pilot.press("v")
+        await until(app, "--job-id")
+        await pilot.press("d")
+        text = await until(app, "would make")
+        assert "not checked" in text
+        await pilot.press("escape", "n")
+        await until(app, "folder ")
+        await pilot.press("home", "ctrl+k", *"mine", "enter")
+        await until(app, lambda: screen(app)._plan is not None and screen(app)._plan.job.run_dir.name == "mine")
+        assert screen(app)._plan.job.run_dir == config.parent / "mine"
+
+
+async def test_readonly_looks_and_starts_nothing(folder, config):
+    app = build(folder, readonly=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.launch_config(config)
+        await checked(app)
+        text = screen_text(app)
+        assert "enter launch" not in text.splitlines()[-1] and "r check" in text
+        await pilot.press("enter")
+        assert isinstance(app.screen, LaunchScreen) and not list(folder.iterdir())
