@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HEAVY = {"torch", "transformers", "peft", "vllm", "bitsandbytes", "accelerate", "trl"}
 FACE = {"textual", "rltui"}
 WITHOUT_TORCH = ["config", "rundir", "taskapp", "judge", "rewards", "rollout"]
-WITHOUT_TEXTUAL = ["model", "charts", "actions", "look", "terminal", "cli", "sources", "launch", "smoke"]
+WITHOUT_TEXTUAL = ["model", "charts", "actions", "look", "terminal", "cli", "sources", "launch", "smoke", "doctor"]
 OPEN_TO_RLTUI = ["config", "rundir", "taskapp", "judge", "rewards"]
 
 

@@ -15,7 +15,6 @@ PLANNED = {
     "launch": ("Launch", "check what a run needs, and start it", "rltui train FILE"),
     "smoke": ("Smoke", "try a task app before any GPU hour is spent", "rltui smoke CONFIG, rltui scan"),
     "compare": ("Compare", "show two to six runs side by side", "rltui config diff A B, rltui show RUN"),
-    "doctor": ("Doctor", "say what is wrong with a run, and which key to change", "rltui show RUN"),
 }
 
 
