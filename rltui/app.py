@@ -170,13 +170,14 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
 
     def go(self, name: str) -> None:
         """Show one of SCREENS."""
-        if name == "monitor" and self.opened is None:
+        if name in ("monitor", "doctor") and self.opened is None:
             last = self._last_run()
-            if last is None:
+            if last is not None:
+                self.open_run(last, name)
+                return
+            if name == "monitor":
                 self.say("no run is open: choose one in Runs with enter")
-            else:
-                self.open_run(last)
-            return
+                return
         self.recorder.add("screen", name)
         self._screen(name)
         if self.screen is not self.get_screen(name):
@@ -208,13 +209,29 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
         path = self.memory.get("run")
         return Path(path) if isinstance(path, str) and is_run(Path(path)) else None
 
-    def open_run(self, path: Path) -> None:
-        """Show a run in the monitor."""
+    def open_run(self, path: Path, screen: str = "monitor") -> None:
+        """Show a run in the monitor, or in another of the screens that are about one run."""
         if self.opened is None or self.opened.path != path:
             self._open(path)
             assert self.opened is not None
             self.opened.begin(self.get_screen("monitor").post_message)
+        self.go(screen)
+
+    def show_tab(self, tab: str, **place: Any) -> None:
+        """A tab of the monitor, at a place, for the run that is open."""
+        from rltui.screens.monitor.tab import OpenTab
+
         self.go("monitor")
+        self._monitor().post_message(OpenTab(tab, **place))
+
+    def show_finding(self, rule: str = "") -> None:
+        """The Doctor, at one of its rules."""
+        from rltui.screens.doctor.screen import DoctorScreen
+
+        self.go("doctor")
+        doctor = self.get_screen("doctor")
+        if rule and isinstance(doctor, DoctorScreen):
+            doctor.point_at(rule)
 
     def _open(self, path: Path) -> None:
         from rltui.opened import OpenRun
@@ -227,7 +244,7 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
             self.uninstall_screen("monitor")
             if old not in self.screen_stack and old.is_mounted:
                 old.remove()
-        self.opened = OpenRun(path, period_s=1.0 / self.terminal.fps, did=self._did)
+        self.opened = OpenRun(path, period_s=1.0 / self.terminal.fps, did=self._did, memory=self.memory)
         self.memory.put("run", str(path.absolute()))
         self._screen("monitor")
 

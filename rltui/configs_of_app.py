@@ -31,12 +31,12 @@ class ConfigsOfApp:
         self._config().open(path, key or "")
         self.go("config")
 
-    def copy_config(self, run: Path | None = None) -> None:
-        """Begin a config with that of a run, else with what is chosen."""
+    def copy_config(self, run: Path | None = None, key: str = "") -> None:
+        """Begin a config with that of a run, with the cursor on `key`, else with what is chosen."""
         if run is None:
             self._config().begin_anew()
         else:
-            self._config().copy_of_run(run)
+            self._config().copy_of_run(run, key)
         self.go("config")
 
     @property

@@ -9,6 +9,7 @@ LATER = (
     "rltui.screens.monitor.overview",
     "rltui.screens.monitor.rollouts",
     "rltui.screens.monitor.logs",
+    "rltui.screens.doctor.screen",
     "rltui.model.run",
     "rltui.model.transcript",
     "rltui.screens.palette",

@@ -10,8 +10,10 @@ from rltui.screens.messages import RunChanged, RunLost, RunOpened, SteerChanged
 from rltui.watch import RunWatcher
 
 if TYPE_CHECKING:
-    from rltui.model.run import RunModel
+    from rltui.doctor.checkup import Checkup
+    from rltui.model.run import Change, RunModel
     from rltui.model.steering import Request, Steering
+    from rltui.state import Memory
 
 POLL_S = 0.5  # while an answer is awaited
 
@@ -19,11 +21,15 @@ POLL_S = 0.5  # while an answer is awaited
 class OpenRun:
     """`did(command, answer)` is told of each request and each answer, in the watcher's thread."""
 
-    def __init__(self, path: Path, *, period_s: float, did: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, path: Path, *, period_s: float, did: Callable[[str, str], None], memory: Memory | None = None
+    ) -> None:
         self.path = path
         self.period_s = period_s
         self.model: RunModel | None = None  # set by the watcher's thread, then only read
         self.steering: Steering | None = None  # likewise
+        self.checkup: Checkup | None = None  # likewise
+        self._memory = memory
         self._did = did
         self._watcher: RunWatcher | None = None
         self._post: Callable[[Any], Any] = lambda message: None
@@ -49,7 +55,7 @@ class OpenRun:
         self._watcher = RunWatcher(
             self._open,
             opened=lambda model: post(RunOpened(model)),
-            changed=lambda change: post(RunChanged(change)),
+            changed=self._changed,
             failed=lambda why: post(RunLost(why)),
             also=self._poll,
             period_s=self.period_s,
@@ -73,13 +79,41 @@ class OpenRun:
         """Send a request to the run; its states come as SteerChanged."""
         self.in_thread(lambda: self._ask(action, args))
 
+    def mute(self, rule: str, reason: str) -> None:
+        """Hear no more of a rule of the doctor, for this reason; "": let it speak again."""
+        if self._memory is not None:
+            from rltui.doctor.mutes import mute
+
+            mute(self._memory, self.key, rule, reason)
+        self.in_thread(self._examine)
+
+    def _changed(self, change: Change) -> None:
+        self._post(RunChanged(change))
+        if not change.more:
+            self._examine()
+
+    def _examine(self) -> None:
+        """What the doctor says now. While the record is read for the first time it says nothing."""
+        from rltui.model.run import Change
+
+        if self.checkup is None or self.model is None:
+            return
+        if self._memory is not None:
+            from rltui.doctor.mutes import muted
+
+            self.checkup.mute(muted(self._memory, self.key))
+        if self.checkup.look(self.model):
+            self._post(RunChanged(Change(frozenset({"findings"}))))
+
     def _open(self) -> RunModel:
+        from rltui.doctor.checkup import Checkup
         from rltui.model.run import RunModel
         from rltui.model.steering import Steering
         from rltui.sources.local import LocalRunSource
 
         source = LocalRunSource(self.path)
         self.steering = Steering(source)
+        self.checkup = Checkup()
         self.model = RunModel(source)
         return self.model
 

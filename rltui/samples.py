@@ -18,6 +18,7 @@ _ORDER = (
     ("multi_turn_tools", "multi-turn with tools"),
     ("step_rewards", "step rewards per turn"),
     ("judge", "judge"),
+    ("rule_judge", "judge of rules"),
     ("remote_task_app", "remote task app"),
     ("seed_example", "SDK example"),
     ("legacy", "old spellings"),

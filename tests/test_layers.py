@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 HEAVY = {"torch", "transformers", "peft", "vllm", "bitsandbytes", "accelerate", "trl"}
 FACE = {"textual", "rltui"}
 WITHOUT_TORCH = ["config", "rundir", "taskapp", "judge", "rewards", "rollout"]
-WITHOUT_TEXTUAL = ["model", "charts", "actions", "look", "terminal", "cli", "sources", "launch", "smoke", "preflight"]
+WITHOUT_TEXTUAL = [
+    "model", "charts", "actions", "look", "terminal", "cli", "sources", "launch", "smoke", "preflight", "doctor",
+]  # fmt: skip
 # They import a package that is an extra, in the process of a task app that needs it.
 WITH_AN_EXTRA = {f"trainer.taskapp.verifiers.{name}" for name in ("answer", "chat", "environment")}
 OPEN_TO_RLTUI = ["config", "rundir", "taskapp", "judge", "rewards"]

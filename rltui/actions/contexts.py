@@ -71,6 +71,14 @@ CONTEXTS: dict[str, Context] = {
         "come into view; else their number is shown.",
         bases=("list",),
     ),
+    "doctor": Context(
+        "Doctor",
+        "What is wrong with the run that is open, and which key of its config to change. Each rule measures one thing: "
+        "act wants something done now, watch may become worse, ok is content, no data has too little to go by. A state "
+        "changes after three steps in a row that say the same. The bands are yours to change: doctor.toml beside your "
+        "keys.toml, such as [D01] and watch = 0.4 below it.",
+        bases=("list",),
+    ),
     "chart": Context(
         "Chart",
         "Values over steps. Each column shows the smallest and the largest value in it, so no spike is lost. A gap "
@@ -160,7 +168,7 @@ PLACES: tuple[Place, ...] = (
     Place("monitor", "Monitor"),
     Place("smoke", "Smoke"),
     Place("compare", "Compare", "rltui config diff A B, rltui show RUN"),
-    Place("doctor", "Doctor", "rltui show RUN"),
+    Place("doctor", "Doctor"),
 )
 
 

@@ -21,7 +21,7 @@ _APP = (
     Action("app.monitor", ("4",), "monitor", "The run that is open, live.", cli="rltui show RUN --follow"),
     Action("app.smoke", ("5",), "smoke", "Test a task app, live or by hand.", cli="rltui smoke CONFIG"),
     Action("app.compare", ("6",), "compare", "Compare runs (not built yet)."),
-    Action("app.doctor", ("7",), "doctor", "What is wrong with a run, and why (not built yet)."),
+    Action("app.doctor", ("7",), "doctor", "What is wrong with the run, and why.", cli="rltui doctor RUN"),
     Action(
         "app.palette",
         (":", "ctrl+p"),
@@ -171,6 +171,21 @@ _LOGS = (
     Action("logs.write", ("w",), "write", "Write the lines that are shown to a file.", footer=True, writes=True),
 )
 
+_DOCTOR = (
+    Action(
+        "doctor.field",
+        ("enter",),
+        "field",
+        "Open the config's field that the finding blames.",
+        footer=True,
+        cli="rltui explain KEY",
+    ),
+    Action("doctor.evidence", ("E",), "evidence", "The chart, the episodes or the logs that show it.", footer=True),
+    Action("doctor.mute", ("M",), "mute", "Hear no more of the rule in this run, or hear it again.", footer=True),
+    Action("doctor.copy", ("y",), "copy", "Copy the finding as text.", footer=True),
+    Action("doctor.back", ("escape",), "back", "Back to the monitor.", palette=False),
+)
+
 _CHART = (
     Action("chart.open", ("enter",), "rollouts", "The episodes of the step under the cursor.", footer=True),
     Action(
@@ -287,7 +302,7 @@ _CHOICE = (
 )
 
 ACTIONS: tuple[Action, ...] = (
-    *_APP, *_SCREEN, *_LIST,  *_RUNS, *_MONITOR, *_OVERVIEW, *_ROLLOUTS, *_TRANSCRIPT, *_LOGS, *_CHART,
+    *_APP, *_SCREEN, *_LIST,  *_RUNS, *_MONITOR, *_OVERVIEW, *_ROLLOUTS, *_TRANSCRIPT, *_LOGS, *_DOCTOR, *_CHART,
     *_SMOKE, *_CHECKLIST, *_EPISODE, *_REPLY, *_PROMPT, *_PALETTE, *_HELP, *_LOG, *_CHOICE, *CONFIG, *LAUNCH,
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ VERBS = {
     "train": ("rltui.cli.train", "start a run from a config and follow it"),
     "runs": ("rltui.cli.runs", "list the runs of a folder"),
     "show": ("rltui.cli.show", "one run: state, numbers, last events, what to do next"),
+    "doctor": ("rltui.cli.doctor", "what is wrong with a run, why, and which key to change"),
     "steer": ("rltui.cli.steer", "pause, resume, change and save a run while it is going, and wait for its answer"),
     "attach": ("rltui.cli.attach", "open the interface on one run"),
     "stop": ("rltui.cli.stop", "ask a run to stop, and wait until it has"),

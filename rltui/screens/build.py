@@ -28,6 +28,10 @@ def build(name: str, opened: OpenRun | None) -> Screen[None]:
         from rltui.screens.monitor.screen import MonitorScreen
 
         return MonitorScreen(opened)
+    if name == "doctor":
+        from rltui.screens.doctor.screen import DoctorScreen
+
+        return DoctorScreen()
     if name == "smoke":
         from rltui.screens.smoke.screen import SmokeScreen
 

@@ -12,7 +12,6 @@ from rltui.widgets.lines import Lines, look_of
 # name: (title, what it will be, the verb that does it today)
 PLANNED = {
     "compare": ("Compare", "show two to six runs side by side", "rltui config diff A B, rltui show RUN"),
-    "doctor": ("Doctor", "say what is wrong with a run, and which key to change", "rltui show RUN"),
 }
 
 

@@ -63,6 +63,8 @@ def facts(row: RunRow) -> list[tuple[str, str, str]]:
         return [("name", row.name, "strong"), ("state", phase, "text"), ("cause", row.problem, "act"), last]
     state = ("state", phase, "text") if not row.error else ("cause", row.error, "act")
     more = ("to do", row.hint, "text") if row.error and row.hint else ("time", _times(row), "text")
+    if row.finding and not row.error:
+        more = ("doctor", row.finding, "act" if row.finding_state == "act" else "watch")
     return [("name", row.name, "strong"), state, more, last]
 
 

@@ -92,6 +92,8 @@ def about(row: RunRow) -> tuple[str, str]:
         return clean(row.error, 300), "act"
     if row.silent:
         return "no sign of life for a minute", "watch"
+    if row.finding:
+        return clean(row.finding, 300), "act" if row.finding_state == "act" else "watch"
     if is_live(row.state):
         phase = clean(row.phase or "", 40)
         left = f"{duration(row.eta_s)} left" if row.eta_s is not None else ""

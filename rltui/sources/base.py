@@ -59,6 +59,10 @@ class RunSource(ABC):
         """status.json as it is to be shown: a dead run is `failed` with `process_lost`, one without a sign of
         life for long has `silent`. None: there is none yet."""
 
+    def document(self, name: str) -> Json | None:
+        """resolved.json or environment.json of the newest attempt; None: it is not there."""
+        return None
+
     @abstractmethod
     def events(self, cursor: Any = None, limit: int = 1000) -> Slice:
         """Events by seq; a cursor of -k starts k before the end. A resume takes none of them back: they are history."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rltui.sources.base import TERMINAL, Json, Unreadable
 from rltui.sources.find import is_run, job_id_of
 from rltui.text import clean
+
+if TYPE_CHECKING:
+    from rltui.doctor.bands import Table
 
 TAIL_BYTES = 64 << 10  # of metrics.jsonl, for the sparkline
 SPARK_VALUES = 60
@@ -43,6 +46,8 @@ class RunRow:
     error: str | None = None  # why it failed, in a sentence
     hint: str | None = None  # what to do
     problem: str | None = None  # why it cannot be read
+    finding: str | None = None  # of the doctor, the worst one at a glance
+    finding_state: str | None = None  # act or watch
 
 
 @dataclass
@@ -60,6 +65,7 @@ class RunsFolder:
         self.folder = folder
         self.scanned = self.total = 0  # of the scan that goes on
         self._known: dict[str, _Known] = {}
+        self._table: Table | None = None
 
     def scan(self) -> Iterator[RunRow]:
         """Every run, each as soon as it is read, newest folder first. Unreadable: the folder cannot be listed.
@@ -126,8 +132,10 @@ class RunsFolder:
         source = known.source if known is not None and known.source is not None else LocalRunSource(path)
         try:
             status = source.status()
-            spark, measured = _spark(path, known)
+            measured, tail = _tail(path, known)
+            spark = _rewards(tail) if tail is not None else known.row.spark if known is not None else ()
             row = _row_of(path, status, spark)
+            row = _glanced(row, status, tail, known, self._bands())
         except Unreadable as error:
             return self._keep(path.name, _unreadable(path, str(error)))
         except (OSError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -139,6 +147,13 @@ class RunsFolder:
         over = status is not None and bool(stamp) and row.state in TERMINAL
         self._known[path.name] = _Known(row, stamp, None if over else source, measured)
         return row
+
+    def _bands(self) -> Table:
+        if self._table is None:
+            from rltui.doctor.bands import bands_file, load
+
+            self._table = load(bands_file())
+        return self._table
 
     def _keep(self, name: str, row: RunRow) -> RunRow:
         """One that cannot be read is tried again at each scan."""
@@ -183,26 +198,38 @@ def _row_of(path: Path, status: Json | None, spark: tuple[float, ...]) -> RunRow
     )
 
 
-def _spark(path: Path, known: _Known | None) -> tuple[tuple[float, ...], tuple[int, int]]:
-    """The last rewards, by what stands in the last 64 KB of the metrics; read again only when they grew."""
+def _tail(path: Path, known: _Known | None) -> tuple[tuple[int, int], bytes | None]:
+    """Inode and size of the metrics, and their last 64 KB from a whole line on; None: they are as they were."""
     from trainer.rundir.layout import RunPaths, read_range
 
     try:
         fd = RunPaths(path).open("metrics.jsonl")
     except OSError:  # not there yet, or a link: the row does without
-        return (), (0, 0)
+        return (0, 0), b""
     try:
         about = os.fstat(fd)
         measured = about.st_ino, about.st_size
         if not stat.S_ISREG(about.st_mode):
-            return (), (0, 0)
+            return (0, 0), b""
         if known is not None and known.metrics == measured:
-            return known.row.spark, measured
+            return measured, None
         start = max(0, about.st_size - TAIL_BYTES)
         data = read_range(fd, start, about.st_size)
     finally:
         os.close(fd)
-    return _rewards(data if start == 0 else data[data.find(b"\n") + 1 :]), measured
+    return measured, data if start == 0 else data[data.find(b"\n") + 1 :]
+
+
+def _glanced(row: RunRow, status: Json | None, tail: bytes | None, known: _Known | None, table: Table) -> RunRow:
+    """The row with what the doctor says at a glance; while neither metrics nor state are new, what it said."""
+    from rltui.doctor.glance import glance
+
+    if tail is None and known is not None and known.row.state == row.state:
+        return replace(row, finding=known.row.finding, finding_state=known.row.finding_state)
+    found = glance(tail or b"", status or {}, table)
+    if found is None:
+        return row
+    return replace(row, finding=f"{found.rule.id} {found.line}", finding_state=found.state.value)
 
 
 def _rewards(data: bytes) -> tuple[float, ...]:

@@ -16,6 +16,7 @@ from rltui.processes import kill_leader
 from rltui.sources.base import LOG_BYTES, TERMINAL, Json, LogSlice, RunSource, Slice, Unreadable
 from rltui.sources.early import early_end
 from trainer.rundir import control, logread
+from trainer.rundir.jsonl import decode_object
 from trainer.rundir.lines import Cursor
 from trainer.rundir.process import ProcessId
 from trainer.rundir.reader import ROW_FIELDS, RunReader
@@ -77,6 +78,15 @@ class LocalRunSource(RunSource):
         if liveness == "dead" or (self._killed is not None and _identity(status) == self._killed):
             return self._lost(status)
         return {**status, "silent": True} if liveness == "silent" else status
+
+    def document(self, name: str) -> Json | None:
+        if name not in ("resolved.json", "environment.json"):
+            raise ValueError(f"{name!a} is no document of a run")
+        with self._reading(name):
+            try:
+                return decode_object(self._reader.paths.read(name))
+            except FileNotFoundError:
+                return None
 
     def events(self, cursor: Any = None, limit: int = 1000) -> Slice:
         with self._reading("events.jsonl"):

@@ -24,8 +24,6 @@ BY_DESIGN = {
     "data.episodes_per_iteration": "documented as without effect",
     "smoke.sqld_hrana_port": "documented as without effect",
     "smoke.sqld_http_port": "documented as without effect",
-    "rollout.episodes_per_batch": "read by the batch arithmetic: derived.E",
-    "rollout.batches_per_step": "read by the batch arithmetic: derived.E",
     "training.gradient_accumulation_steps": "read by the batch arithmetic: derived.U",
     "training.max_accumulated_minibatch": "read by the batch arithmetic: derived.U",
     "vllm.max_parallel_generations": "vllm.max_num_seqs is derived from it",

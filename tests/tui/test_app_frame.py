@@ -135,8 +135,8 @@ async def test_a_letter_leads_to_a_pane(folder):
         await until(app, "Job completed")
         await until(app, lambda: app.focused is not None)
         await pilot.press(";")
-        await until(app, lambda: "╭─ e " in screen_text(app))
-        await pilot.press("e")
+        await until(app, lambda: "╭─ g " in screen_text(app))
+        await pilot.press("g")
         await until(app, lambda: app.focused is not None and app.focused.id == "events")
         await pilot.press(";", "escape")
         await pilot.pause()
@@ -219,10 +219,10 @@ async def test_an_update_sends_the_cells_that_changed_and_no_other(folder):
 async def test_a_planned_screen_says_it_all_where_there_is_little_room(folder):
     app = build(folder)
     async with app.run_test(size=(60, 20)) as pilot:
-        await pilot.press("7")
-        words = " ".join((await until(app, "Doctor will say")).split())
-        assert "Doctor will say what is wrong with a run, and which key to change. It is not built yet." in words
-        assert "Today: rltui show RUN" in words
+        await pilot.press("6")
+        words = " ".join((await until(app, "Compare will show")).split())
+        assert "Compare will show two to six runs side by side. It is not built yet." in words
+        assert "Today: rltui config diff A B, rltui show RUN" in words
 
 
 async def test_q_leaves_at_once_where_the_run_could_never_be_read(folder):

@@ -54,7 +54,7 @@ async def test_narrow_terminals_show_one_pane_and_tab_brings_the_next(folder):
         await pilot.press("tab")
         await until(app, lambda: "╭─ loss" in screen_text(app) and "╭─ reward" not in screen_text(app))
         await pilot.press("shift+tab", "shift+tab")
-        await until(app, "╭─ Now")
+        await until(app, "╭─ Last events")
 
 
 async def test_tabs_by_letter_and_bracket_and_one_that_is_not_built(folder):

@@ -25,7 +25,7 @@ def walk(session: TerminalSession) -> None:
     session.wait_for("Help")
     escape(session)
     session.send("2")
-    session.wait_for("not built yet")
+    session.wait_for("single GPU LoRA")
     session.send("1", "enter")
     session.wait_for("step 4/4")
     session.send("R")

@@ -38,7 +38,7 @@ async def test_a_folder_that_cannot_be_read_is_a_line_and_the_app_lives(folder):
     async with app.run_test(size=(80, 24)) as pilot:
         await until(app, "cannot be read")
         await pilot.press("7")
-        await until(app, "not built yet")
+        await until(app, "No run is open")
 
 
 async def test_the_filter_says_what_it_keeps_and_escape_takes_it_away(folder):

@@ -131,7 +131,7 @@ async def test_the_config_in_hand_is_tested_kept_and_exported(folder: Path, tmp_
             written = json.loads(path.read_text())
             assert written["schema"] == 1 and len(written["stages"]) == 14
         await pilot.press("w", *["backspace"] * 60, *str(config), "enter")
-        await until(app, "is no .json file")
+        await until(app, "no .json file, and already there")
         assert config.read_text() == CONFIG
 
 

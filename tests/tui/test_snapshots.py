@@ -115,6 +115,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (run_in(runs, "dent", number=4) / "status.json").write_text("{torn")
     run_in(runs, "a-long-name-for-a-run-of-which-nobody-sees-the-end-on-a-small-screen", "resumed", number=5)
     (Path("new") / "empty-rl_0000000000000007").mkdir(parents=True)
+    run_in(Path("new"), "drift", "collapsed", episodes=1312, number=8, learner_blocks=False)
     yield home
     patch.undo()
     time.tzset()
@@ -129,8 +130,8 @@ def opening(request: pytest.FixtureRequest, world: Path, tmp_path: Path, monkeyp
 
 
 def run(name: str) -> str:
-    number = {"anna": 1, "burst": 2, "calm": 3, "young": 6}[name]
-    return f"{'new' if number == 6 else 'runs'}/{name}-rl_{number:016x}"
+    number = {"anna": 1, "burst": 2, "calm": 3, "young": 6, "drift": 8}[name]
+    return f"{'new' if number >= 6 else 'runs'}/{name}-rl_{number:016x}"
 
 
 async def test_runs(opening: Open) -> None:
@@ -146,9 +147,12 @@ async def test_runs(opening: Open) -> None:
         await walk.snap("help", only="Pane")
         await walk.press("escape", ":", *"mon")
         await walk.snap("palette", only="Pane")
-        await walk.press("escape", "7")
-        await walk.until("Doctor")
+        await walk.press("escape", "6")
+        await walk.until("Compare will")
         await walk.snap("planned", wide=True)
+        await walk.press("7")
+        await walk.until("No run is open.")
+        await walk.snap("doctor_empty")
 
 
 async def test_runs_none(opening: Open) -> None:
@@ -205,6 +209,16 @@ async def test_monitor(opening: Open) -> None:
         await walk.press("escape", "L")
         await walk.until("step 20 loss")
         await walk.snap("logs", wide=True)
+
+
+async def test_doctor(opening: Open) -> None:
+    async with opening(run=run("drift")) as walk:
+        await walk.press("7")
+        await walk.until("zero-variance groups")
+        await walk.snap("doctor", wide=True)
+        await walk.press("M")
+        await walk.until("Mute D01")
+        await walk.snap("doctor_mute", only="Pane")
 
 
 async def test_monitor_of_a_run_that_failed(opening: Open) -> None:

@@ -107,7 +107,7 @@ def step_metrics(random: np.random.Generator, config: SynthConfig, iteration: in
         "gspo/kl": 0.001 + 0.01 * progress,
         "logp_gap/mean": 0.004,
         "logp_gap/sd": 0.006,
-        "ess": 0.97,
+        "ess": 0.92 * config.per_iteration / config.updates,
         "off_policy/mean": 0.0,
         "off_policy/max": 0.0,
         "off_policy/dropped": 0.0,
@@ -125,7 +125,7 @@ def step_metrics(random: np.random.Generator, config: SynthConfig, iteration: in
         "rollouter/idle_ratio": 0.1,
         "length/mean": length,
         "length/max": 2 * length,
-        "length/truncated": 0.09,
+        "length/truncated": 0.03,
         "turns/mean": float(config.turns),
     }
 
@@ -175,8 +175,8 @@ def reward_metrics(rewards: list[float], group_size: int) -> dict[str, float]:
         "reward/frac_zero_std": sum(s <= 1e-6 for s in spread) / max(1, len(spread)),
         "reward/frac_all_good": sum(min(group) > 0.9 for group in groups) / max(1, len(groups)),
         "reward/frac_all_bad": sum(max(group) < 0.1 for group in groups) / max(1, len(groups)),
-        "stop/completed": 0.91,
-        "stop/max_tokens": 0.09,
+        "stop/completed": 0.97,
+        "stop/max_tokens": 0.03,
     }
 
 

@@ -39,6 +39,7 @@ class ConfigScreen(FilingScreen):
     def __init__(self) -> None:
         super().__init__()
         self._wanted: tuple[Path | None, str] | None = None  # what is being opened
+        self._of_run: Path | None = None  # the run whose config it began with
 
     def on_mount(self) -> None:
         self.set_interval(DISK_S, self._look_at_disk)
@@ -94,15 +95,19 @@ class ConfigScreen(FilingScreen):
         else:
             self.call_after_refresh(self.action_preset)
 
-    def copy_of_run(self, run: Path) -> None:
-        """Begin with the config of a run."""
+    def copy_of_run(self, run: Path, key: str = "") -> None:
+        """Begin with the config of a run, with the cursor on `key`; one that was begun already is shown as it is."""
         from rltui.model.form_starts import Start
 
-        self.begin(Start("run", run.name, run / "config.toml"))
+        if key and self.form is not None and self._of_run == run:
+            self.go_to(key)
+            return
+        self._begin(None, partial(self._open_start, Start("run", run.name, run / "config.toml"), key))
+        self._of_run = run
 
     def _begin(self, path: Path | None, job: object) -> None:
         self._flush_draft()
-        self._wanted = (path, "")
+        self._wanted, self._of_run = (path, ""), None
         self.run_worker(job, thread=True, exclusive=True, group="open", exit_on_error=False)  # type: ignore[arg-type]
 
     def _open_file(self, path: Path, key: str) -> None:

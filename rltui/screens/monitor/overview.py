@@ -16,8 +16,10 @@ from textual.timer import Timer
 
 from rltui.charts.parts import Axis, Mark, Series
 from rltui.screens.monitor.event_rows import EventRows
+from rltui.screens.monitor.health import HealthRows
 from rltui.screens.monitor.now import Line, now_lines
 from rltui.screens.monitor.tab import OpenTab, Tab
+from rltui.screens.own_app import own_app
 from rltui.text_lines import wrap
 from rltui.widgets.bindings import bindings
 from rltui.widgets.chart import Chart
@@ -27,6 +29,7 @@ from rltui.widgets.virtual_list import VirtualList
 
 if TYPE_CHECKING:
     from rltui.model.run import RunModel
+    from rltui.opened import OpenRun
 
 CHARTS_S = 1.0  # at least, between two draws of the charts
 _NAME = 10  # cells
@@ -101,13 +104,17 @@ class NowLines(Lines, inherit_bindings=False):
 class Overview(Tab):
     tab = "overview"
     DEFAULT_CSS = """
-    Overview > Container { layout: grid; grid-size: 2 3; height: 1fr; }
-    Overview.-narrow > Container { grid-size: 1 1; }
+    Overview > Container { layout: grid; grid-size: 2 4; grid-rows: 5fr 5fr 4fr 3fr; height: 1fr; }
+    Overview > Container > #pane-now { row-span: 2; }
+    Overview.-narrow > Container { grid-size: 1 1; grid-rows: 1fr; }
+    Overview.-narrow > Container > #pane-now { row-span: 1; }
     """
 
-    def __init__(self) -> None:
+    def __init__(self, opened: OpenRun) -> None:
         super().__init__()
+        self._opened = opened
         self._events = EventRows()
+        self._health = HealthRows()
         self._charts: dict[str, Chart] = {}
         self._shown: dict[str, tuple[str, ...]] = {}
         self._model: RunModel | None = None
@@ -122,8 +129,9 @@ class Overview(Tab):
         panes[0].add_class("-front")
         with Container():
             yield from panes
+            yield Pane(VirtualList(self._health, id="health"), title="Health", id="pane-health")
+            yield Pane(NowLines(), title="Now", id="pane-now")
             yield Pane(VirtualList(self._events, follow=True, id="events"), title="Last events")
-            yield Pane(NowLines(), title="Now")
 
     def start(self) -> None:
         focus_now(self.query_one("#chart-reward"))
@@ -146,6 +154,10 @@ class Overview(Tab):
         if "status" in what and not model.live:  # the last one, after which no metrics come
             for chart in self._charts.values():
                 chart.set_options(growing=False)
+        if "findings" in what and self._opened.checkup is not None:
+            self._health.update(self._opened.checkup.findings)
+            self.query_one("#health", VirtualList).update_rows()
+            self.query_one("#pane-health", Pane).set_info(self._health.info)
         if what & {"status", "metrics", "groups"}:
             self.query_one(NowLines).show(now_lines(model.status, model.metrics, model.groups))
 
@@ -208,6 +220,10 @@ class Overview(Tab):
     def _chart_opened(self, event: Chart.Opened) -> None:
         iteration = self._iteration_of(event.x)
         self.post_message(OpenTab("rollouts", iteration=iteration))
+
+    @on(VirtualList.Selected, "#health")
+    def _finding_opened(self, event: VirtualList.Selected) -> None:
+        own_app(self).show_finding(self._health.rule(event.index))
 
     @on(VirtualList.Selected, "#events")
     def _event_opened(self) -> None:

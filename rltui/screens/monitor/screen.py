@@ -317,7 +317,7 @@ def _make(name: str, opened: OpenRun) -> Tab:
     if name == "overview":
         from rltui.screens.monitor.overview import Overview
 
-        return Overview()
+        return Overview(opened)
     if name == "rollouts":
         from rltui.screens.monitor.rollouts import Rollouts
 

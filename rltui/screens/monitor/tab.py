@@ -14,7 +14,7 @@ from rltui.widgets.pane import Pane
 if TYPE_CHECKING:
     from rltui.model.run import RunModel
 
-ALL = frozenset({"status", "events", "metrics", "groups", "episodes", "checkpoints", "error"})
+ALL = frozenset({"status", "events", "metrics", "groups", "episodes", "checkpoints", "findings", "error"})
 
 
 NARROW = 100  # columns, below which a tab shows one pane at a time

@@ -101,7 +101,7 @@ class EpisodeView(Anchored, inherit_bindings=False):
         if n != self._n:
             self._n, self._parts = n, []
             self.cursor = self.window.top = (0, 0)
-            self.window.forget()
+            self.repaint(all=True)  # at once: a paint before the next update would ask for parts that are gone
             self.post_message(self.Turned())
 
     def again(self) -> None:

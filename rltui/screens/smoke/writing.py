@@ -50,7 +50,7 @@ def export(report: Report, path: Path) -> None:
     if path.is_dir():
         raise NotWritten(f"{path} is a folder")
     if path.exists() and path.suffix != ".json":
-        raise NotWritten(f"{path} is there and is no .json file")
+        raise NotWritten(f"no .json file, and already there: {path}")
     try:
         write_report(path, to_json(report))
         keep(report)

@@ -1,0 +1,57 @@
+"""The rules, in the order of their ids. A file has those of one theme."""
+
+from __future__ import annotations
+
+from rltui.doctor.rule import Rule
+from rltui.doctor.rules import (
+    config,
+    evaluation,
+    judge,
+    learning,
+    machine,
+    policy,
+    rewards,
+    sync,
+    task_app,
+    throughput,
+    tokens,
+)
+
+RULES: tuple[Rule, ...] = (
+    rewards.zero_variance,
+    rewards.rising,
+    rewards.dropping,
+    evaluation.ahead,
+    evaluation.large_enough,
+    judge.agreement,
+    judge.parts,
+    learning.entropy,
+    learning.length,
+    learning.cut,
+    policy.clipping,
+    policy.moving,
+    sync.gap,
+    sync.mismatch,
+    policy.near,
+    policy.lag,
+    policy.trained,
+    sync.canary,
+    sync.sending,
+    learning.too_large,
+    learning.too_small,
+    learning.even,
+    learning.finite,
+    config.dropout,
+    tokens.plain,
+    tokens.history,
+    task_app.holds,
+    judge.answers,
+    throughput.inference_bound,
+    throughput.trainer_bound,
+    machine.used,
+    machine.memory,
+    machine.disk,
+    throughput.stalled,
+    throughput.alive,
+    config.as_written,
+)

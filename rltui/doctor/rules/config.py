@@ -1,0 +1,62 @@
+"""D24 and D36: what was written and is not what runs. They need no step."""
+
+from __future__ import annotations
+
+from rltui.doctor.record import GIVEN, Record
+from rltui.doctor.rule import Bands, Reading, State, none, rule
+
+IGNORED = ("no_effect", "pending", "judge_off", "step_rewards", "local_engine", "unknown")
+MOST = 3  # that are named
+
+
+@rule(
+    "D24",
+    "written dropout",
+    "A dropout that is written is not applied. If it were, the ratio would be random from step 0 (a clipped share of "
+    "0.54 was reported).",
+    ("training.lora.dropout",),
+    window="config",
+    steady=1,
+    by_step=False,
+)
+def dropout(record: Record, band: Bands) -> Reading:
+    if not record.leaves:
+        return none("no resolved config")
+    value = record.number("training.lora.dropout") or 0.0
+    told = f"training.lora.dropout = {value:g} is written; the run uses 0." if value else "No dropout is written."
+    return Reading(State.WATCH if value else State.OK, value, f"{value:g}", "0", told)
+
+
+@rule(
+    "D36",
+    "changed values",
+    "What runs is not what was written: a value was changed, or a field has no effect.",
+    (),
+    window="config",
+    steady=1,
+    by_step=False,
+)
+def as_written(record: Record, band: Bands) -> Reading:
+    if not record.leaves:
+        return none("no resolved config")
+    changed = [
+        (key, f"{key} is {leaf.get('value')} here" + (f" ({leaf['note']})" if leaf.get("note") else ""))
+        for key, leaf in record.leaves.items()
+        if leaf.get("origin") not in GIVEN and leaf.get("at")
+    ]
+    ignored = [
+        (str(item.get("key")), f"{item.get('key')}: {item.get('text')}")
+        for item in record.warnings
+        if item.get("code") in IGNORED and item.get("key") != "training.lora.dropout"
+    ]
+    found = changed + ignored
+    more = f" And {len(found) - MOST} more." if len(found) > MOST else ""
+    told = " ".join(f"{text}." for _, text in found[:MOST]) + more
+    return Reading(
+        State.WATCH if found else State.OK,
+        float(len(found)),
+        f"{len(found)} differ" if len(found) != 1 else "1 differs",
+        "none",
+        told or "Every value runs as it is written.",
+        keys=tuple(dict.fromkeys(key for key, _ in found[:MOST])),
+    )

@@ -1,0 +1,193 @@
+"""D29, D30, D34 and D35: who waits for whom, and whether anything goes on at all."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from time import localtime, strftime
+from typing import Any
+
+from rltui.cli.progress import duration
+from rltui.doctor.maths import mean, median
+from rltui.doctor.record import Record
+from rltui.doctor.rule import Bands, Reading, State, none, over, percent, rule, worst
+
+STEP = "time/step"
+
+
+def _taking_turns(record: Record) -> tuple[str, tuple[str, ...]]:
+    """Why the one waits for the other by nature, and the key that lets both work at once."""
+    if record.number("training.max_lag") != 0:
+        return "", ()
+    return " With training.max_lag 0 the two take turns.", ("training.max_lag",)
+
+
+@rule(
+    "D29",
+    "trainer waits",
+    "Inference-bound: generation or the task app is the limit; or one slow episode, or an evaluation that holds "
+    "syncs back.",
+    ("compute.topology.gpus_for_vllm", "rollout.max_concurrent_rollouts", "training.max_lag"),
+    metrics=("time/wait_for_batch", "trainer/idle_ratio", "time/wait_for_straggler", "time/wait_for_eval"),
+    window="20 steps",
+)
+def inference_bound(record: Record, band: Bands) -> Reading:
+    if record.count(STEP) < 5:
+        return none(f"needs 5 steps, has {record.count(STEP)}")
+    return worst(
+        _waits(record, band, "batch", "batch", "episodes", ()),
+        _waits(record, band, "straggler", "other", "one slow episode", ("rollout.timeout_s", "training.max_lag")),
+        _waits(record, band, "eval", "other", "an evaluation", ("evaluation.every_n_iters", "evaluation.instances")),
+    )
+
+
+def _waits(record: Record, band: Bands, what: str, limit: str, words: str, keys: tuple[str, ...]) -> Reading | None:
+    metric = f"time/wait_for_{what}"
+    share = record.share(metric, STEP, int(band["window"]))
+    if share is None:
+        return None
+    idle = record.recent("trainer/idle_ratio", int(band["window"]))
+    told = f" It is idle {percent(mean(idle))} of the time." if idle and what == "batch" else ""
+    turns, first = _taking_turns(record) if what == "batch" else ("", keys)
+    return Reading(
+        over(share, band[limit]),
+        share,
+        f"{percent(share)} of step",
+        f"< {percent(band[limit])}",
+        f"The trainer waits {percent(share)} of the step for {words}.{told}{turns}",
+        metric=metric,
+        keys=(*first, *inference_bound.keys) if turns else first,
+    )
+
+
+@rule(
+    "D30",
+    "rollouts wait",
+    "Trainer-bound: episodes are held back until the trainer has caught up.",
+    ("compute.topology.gpus_for_training", "training.micro_batch_tokens"),
+    metrics=("time/wait_for_policy", "rollouter/idle_ratio"),
+    window="20 steps",
+)
+def trainer_bound(record: Record, band: Bands) -> Reading:
+    window = int(band["window"])
+    held, idle = record.share("time/wait_for_policy", STEP, window), record.recent("rollouter/idle_ratio", window)
+    if record.count(STEP) < 5 or held is None:
+        return none(f"needs 5 steps, has {record.count(STEP)}")
+    turns, first = _taking_turns(record)
+    keys = (*first, *trainer_bound.keys) if first else ()
+    parts = [
+        Reading(
+            over(held, band["held"]),
+            held,
+            f"{percent(held)} of step",
+            f"< {percent(band['held'])}",
+            f"Episodes are held back for {percent(held)} of the step.{turns}",
+            keys=keys,
+        )
+    ]
+    if idle:
+        share = mean(idle)
+        parts.append(
+            Reading(
+                over(share, band["idle"]),
+                share,
+                f"{percent(share)} idle",
+                f"< {percent(band['idle'])}",
+                f"Nothing generates for {percent(share)} of the time.{turns}",
+                metric="rollouter/idle_ratio",
+                keys=keys,
+            )
+        )
+    return worst(*parts)
+
+
+# Who is waited for, in words, and the limit that ends it.
+EDGES: dict[str, tuple[str, str]] = {
+    "batch": ("the trainer waits for the episodes of the next batch", "rollout.timeout_s"),
+    "policy": ("rollouts wait for the policy", "training.max_lag"),
+    "judge": ("episodes wait for the judge", "judge.timeout_s"),
+    "straggler": ("the trainer waits for one slow episode", "rollout.timeout_s"),
+    "eval": ("the evaluation is waited for", "rollout.timeout_s"),
+    "engine": ("the inference engine is waited for", "inference.startup_timeout_s"),
+    "task_app": ("the task app is waited for", "rollout.timeout_s"),
+    "sync": ("the weights are on their way to the engine", "inference.startup_timeout_s"),
+}
+
+
+@rule(
+    "D34",
+    "standstill",
+    "The run is stalled.",
+    ("rollout.timeout_s", "judge.timeout_s", "inference.startup_timeout_s"),
+    metrics=(STEP,),
+    window="now",
+    steady=1,
+    by_step=False,
+)
+def stalled(record: Record, band: Bands) -> Reading:
+    if record.part("state") != "running":
+        return none("the run is not under way")
+    last = _last_progress(record)
+    if last is None:
+        return none("nothing has happened yet")
+    heartbeat = record.part("heartbeat")
+    # The writer's own clock: that of a reader elsewhere may be off.
+    now = heartbeat if isinstance(heartbeat, int | float) else record.now
+    steps = record.recent(STEP, 20)
+    limit = max(band["seconds"], band["steps"] * median(steps)) if steps else band["seconds"]
+    quiet = max(0.0, now - last)
+    want = f"< {duration(limit)}"
+    if quiet <= limit:
+        return Reading(State.OK, quiet, duration(quiet), want, f"The last sign of progress is {duration(quiet)} old.")
+    told, keys = _who_waits(record)
+    return Reading(State.ACT, quiet, duration(quiet), want, f"No progress for {duration(quiet)}: {told}.", keys=keys)
+
+
+def _last_progress(record: Record) -> float | None:
+    found = [moment for event in record.events[-50:] if (moment := _epoch(event.get("created_at"))) is not None]
+    if (step := record.times.last()) is not None:
+        found.append(step[1])
+    return max(found, default=None)
+
+
+def _who_waits(record: Record) -> tuple[str, tuple[str, ...]]:
+    waiting = record.part("waiting")
+    if not isinstance(waiting, dict) or waiting.get("for") not in EDGES:
+        return "nobody says what is waited for", ()
+    words, key = EDGES[waiting["for"]]
+    since = waiting.get("since")
+    clock = f" since {strftime('%H:%M', localtime(since))}" if isinstance(since, int | float) else ""
+    on = f", for {waiting['on']}" if waiting.get("on") else ""
+    iteration, step = record.part("iteration"), record.part("step")
+    place = f" (after step {step}, iteration {iteration})" if isinstance(step, int) else ""
+    return f"{words}{on}{clock}{place}", (key,)
+
+
+def _epoch(iso: Any) -> float | None:
+    try:
+        moment = datetime.fromisoformat(iso)
+    except (TypeError, ValueError):
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+@rule(
+    "D35",
+    "coordinator",
+    "The coordinator's process is gone. What it recorded, and its checkpoints, stay: `rltui train --resume RUN` goes "
+    "on from the last one.",
+    (),
+    window="3 beats",
+    steady=1,
+    by_step=False,
+)
+def alive(record: Record, band: Bands) -> Reading:
+    state = record.part("state")
+    if state is None:
+        return none("there is no status yet")
+    if record.part("error", "code") == "process_lost":
+        told = str(record.part("error", "message") or "its process is gone")
+        return Reading(State.ACT, None, "gone", "alive", f"{told[:1].upper()}{told[1:]}.")
+    if record.status.get("silent"):
+        return Reading(State.WATCH, None, "silent", "alive", "No sign of life for a minute.")
+    over = state in ("succeeded", "failed", "cancelled")
+    return Reading(State.OK, None, "ended" if over else "alive", "alive", f"The run is {state}.")
