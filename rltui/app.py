@@ -183,6 +183,15 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
         if self.screen is not self.get_screen(name):
             self.switch_screen(name)
 
+    def play_in_smoke(self, config: Path, seed: int) -> None:
+        """Play one episode of this seed in the Smoke screen."""
+        from rltui.screens.smoke.screen import SmokeScreen
+
+        self.go("smoke")
+        screen = self.get_screen("smoke")
+        if isinstance(screen, SmokeScreen):
+            self.call_later(screen.play_seed, config, seed)
+
     @property
     def frame(self) -> AppScreen | None:
         """The screen below whatever dialog is open."""

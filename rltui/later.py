@@ -15,6 +15,7 @@ LATER = (
     "rltui.screens.palette",
     "rltui.screens.help",
     "rltui.screens.config.screen",
+    "rltui.screens.compare.screen",
 )
 
 

@@ -1,4 +1,4 @@
-"""`python -m trainer run CONFIG --run-dir DIR`, `python -m trainer serve-policy CONFIG`."""
+"""`python -m trainer run CONFIG --run-dir DIR`, `… serve-policy CONFIG`, `… export CHECKPOINT --out DIR`."""
 
 import os
 import sys
@@ -9,14 +9,15 @@ def _main() -> int:
     try:
         import argparse
 
-        from trainer import run, serve_policy
+        from trainer import export, run, serve_policy
 
         parser = argparse.ArgumentParser(prog="python -m trainer", description="The training engine of rltui.")
         verbs = parser.add_subparsers(dest="verb", required=True)
         run.add_arguments(verbs.add_parser("run", help="run a config to its end"))
         serve_policy.add_arguments(verbs.add_parser("serve-policy", help="serve a config's model until stdin closes"))
+        export.add_arguments(verbs.add_parser("export", help="the whole model of a checkpoint, merged"))
         arguments = parser.parse_args()
-        return run.main(arguments) if arguments.verb == "run" else serve_policy.main(arguments)
+        return {"run": run, "serve-policy": serve_policy, "export": export}[arguments.verb].main(arguments)
     except KeyboardInterrupt:
         print("interrupted before the run began", file=sys.stderr, flush=True)
         # Not by way of the interpreter, which ends by SIGINT itself if the interrupt met it inside an exec().

@@ -17,6 +17,7 @@ from trainer import assemble, environment
 from trainer.config import ConfigError, Loaded
 from trainer.control_room import ControlRoom
 from trainer.errors import EXIT_CONFIG, EXIT_INTERRUPTED, EXIT_OK, RunError, disk_full
+from trainer.gpus import Gpus
 from trainer.judge_of_run import RunJudge, judge_of_run
 from trainer.models import needs_conversion
 from trainer.opening import Opening, OtherRun
@@ -128,7 +129,8 @@ class Attempt:
         recorder = self._recorder
         empty(self._writer.paths.weights)  # of an attempt that was killed
         async with Services(self._loaded.config, self._writer) as services:
-            supervisor = Supervisor(recorder, services.children, services.present, self._room)
+            gpus = Gpus(self._loaded.config, os.environ)
+            supervisor = Supervisor(recorder, services.children, services.present, self._room, gpus)
             self._supervisor = supervisor
             beside = [asyncio.ensure_future(supervisor.run())]
             try:

@@ -13,9 +13,10 @@ from typing import Any
 import psutil
 
 from trainer.control_room import ControlRoom
+from trainer.gpus import Gpus, metrics
 from trainer.recorder import Recorder, resident_bytes
 from trainer.rundir.process import start_time_of
-from trainer.rundir.status import Child
+from trainer.rundir.status import Child, Gpu
 
 BEAT_S, CONTROL_S, SYSTEM_S = 2.0, 0.5, 10.0
 LOGS = {"learner": "learner-0", "torchrun": "learner-0", "reference": "reference-0"}  # all ranks share one
@@ -30,14 +31,17 @@ class Supervisor:
         children: Callable[[], Sequence[tuple[str, int]]],
         present: Callable[[], dict[str, Any]],
         room: ControlRoom,
+        gpus: Gpus,
     ) -> None:
         self._recorder, self._children, self._present, self._room = recorder, children, present, room
+        self._gpus = gpus
         self.peak_rss_bytes = 0
 
     async def run(self) -> None:
         next_beat = next_sync = 0.0
         next_system = time.monotonic() + SYSTEM_S
         psutil.cpu_percent()  # the first call only sets the mark that the next one measures from
+        asked: asyncio.Task[list[Gpu]] | None = None  # the driver may be slow, which must not stop the heart
         while True:
             now = time.monotonic()
             self._room.look()
@@ -50,18 +54,24 @@ class Supervisor:
             if now >= next_beat:
                 self._recorder.beat(child_records(children), self._present())
                 next_beat = now + BEAT_S
-            if now >= next_system:
-                self._sample(rss)
+            if now >= next_system and asked is None:
+                asked = asyncio.ensure_future(asyncio.to_thread(self._gpus.read))
                 next_system = now + SYSTEM_S
+            if asked is not None and asked.done():
+                self._sample(rss, asked.result())
+                asked = None
             await asyncio.sleep(CONTROL_S)
 
-    def _sample(self, rss: int) -> None:
+    def _sample(self, rss: int, gpus: Sequence[Gpu]) -> None:
         recorder = self._recorder
+        if gpus:
+            recorder.writer.note(pipeline={"gpus": list(gpus)})
         recorder.metrics(
             {
                 "system/cpu": psutil.cpu_percent() / 100.0,
                 "system/rss": float(rss),
                 "system/disk_free_gib": shutil.disk_usage(recorder.writer.paths.root).free / 2**30,
+                **metrics(gpus),
             },
             iteration=recorder.iteration_of(recorder.step),
         )

@@ -47,11 +47,23 @@ CONTEXTS: dict[str, Context] = {
         "One run, live or finished. The tabs show its charts and events, its episodes and its logs. When the source "
         "is lost the last data stay, dim, with their age.",
     ),
+    "past": Context(
+        "The past",
+        "The run as it was at an earlier time: every tab shows what was recorded by then, and the line above them says "
+        "when that is. F goes to the end of the record, P back to the present. A run cannot be steered in its past.",
+    ),
     "overview": Context(
         "Overview",
         "Where the run is: progress and what is left, the reward, the evaluations, the clipped share, entropy and "
         "length, and the last events. Every chart is over steps: a step is one update of the optimizer.",
         around=("chart",),
+    ),
+    "metrics": Context(
+        "Metrics",
+        "Every number that the run writes, as a list in groups and as charts over steps. Pinned ones come first. The "
+        "cursor, the range and the labels of x are shared by all charts; smoothing, log y, clip and limits belong to "
+        "each.",
+        around=("list", "chart"),
     ),
     "rollouts": Context(
         "Rollouts",
@@ -59,11 +71,30 @@ CONTEXTS: dict[str, Context] = {
         "left out. Some hundred thousand of them cost no more than a few.",
         around=("list",),
     ),
+    "group": Context(
+        "Group",
+        "The members of one group side by side, with their rewards, advantages and the ratio s that decides whether a "
+        "sequence is clipped. ZERO: all rewards are equal, so it teaches nothing. The sign of inequality: judge and "
+        "environment disagree by half a point or more.",
+    ),
     "transcript": Context(
         "Transcript",
         "One episode, turn by turn: what the task app said, what the policy answered, the reward of each turn. "
         "Long reasoning is folded at first. The text is the model's: it is shown as data and can do nothing.",
         bases=("list",),
+    ),
+    "pipeline": Context(
+        "Who waits for whom",
+        "What holds the run up: the wait of this moment first, then those of the last steps by their share of the "
+        "time. Inference-bound, trainer-bound and so on name the largest of them.",
+        bases=("list",),
+        around=("chart",),
+    ),
+    "scatter": Context(
+        "Judge against task app",
+        "A point is an episode: how far right, the task app's reward, how high, the judge's score. On the line from "
+        "corner to corner the two agree.",
+        around=("chart",),
     ),
     "logs": Context(
         "Logs",
@@ -110,6 +141,19 @@ CONTEXTS: dict[str, Context] = {
         "goes back to the episode and keeps the line.",
         modal=True,  # tab is not the screen's there
     ),
+    "compare": Context(
+        "Compare",
+        "Two to six runs, marked with space in Runs, against one of them: the keys of their configs, their curves over "
+        "one another, and the evaluation seed by seed. The test pairs the seeds that both runs were evaluated on; a "
+        "seed counts once, however often it was repeated. A run has one colour and one marker everywhere.",
+        around=("list", "curves", "seeds"),
+    ),
+    "curves": Context("Curves", "One metric of all the runs. Their cursor and range are shared.", bases=("chart",)),
+    "seeds": Context(
+        "Seeds",
+        "The mean reward of each evaluation seed. enter puts its episodes side by side.",
+        bases=("list",),
+    ),
     "config": Context(
         "Config",
         "Every key of a config with its value, where that comes from and what follows from it. Signs: a dot is a "
@@ -154,11 +198,10 @@ OF_ROWS = "list.select"  # a text that scrolls has the keys of a list, but no ro
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One of the seven screens. `today`: what does its work until it is built; "" once it is."""
+    """One of the seven screens."""
 
     name: str
     title: str
-    today: str = ""
 
 
 PLACES: tuple[Place, ...] = (
@@ -167,7 +210,7 @@ PLACES: tuple[Place, ...] = (
     Place("launch", "Launch"),
     Place("monitor", "Monitor"),
     Place("smoke", "Smoke"),
-    Place("compare", "Compare", "rltui config diff A B, rltui show RUN"),
+    Place("compare", "Compare"),
     Place("doctor", "Doctor"),
 )
 

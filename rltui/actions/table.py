@@ -8,8 +8,13 @@ tmux drop them.
 from __future__ import annotations
 
 from rltui.actions.action import Action, move
+from rltui.actions.compare_table import COMPARE, CURVES, SEEDS
 from rltui.actions.config_table import CONFIG
 from rltui.actions.launch_table import LAUNCH
+from rltui.actions.metrics_table import METRICS
+from rltui.actions.past_table import PAST
+from rltui.actions.pipeline_table import JUDGE, PIPELINE
+from rltui.actions.rollouts_table import ROLLOUTS
 
 LABEL_CELLS = 10  # a footer at 80 columns has room for little more
 
@@ -20,7 +25,7 @@ _APP = (
     Action("app.launch", ("3",), "launch", "Look at what a run needs, and start it.", cli="rltui preflight FILE"),
     Action("app.monitor", ("4",), "monitor", "The run that is open, live.", cli="rltui show RUN --follow"),
     Action("app.smoke", ("5",), "smoke", "Test a task app, live or by hand.", cli="rltui smoke CONFIG"),
-    Action("app.compare", ("6",), "compare", "Compare runs (not built yet)."),
+    Action("app.compare", ("6",), "compare", "Two to six runs side by side.", cli="rltui compare A B"),
     Action("app.doctor", ("7",), "doctor", "What is wrong with the run, and why.", cli="rltui doctor RUN"),
     Action(
         "app.palette",
@@ -66,7 +71,7 @@ _LIST = (
 
 _RUNS = (
     Action("runs.filter", ("/",), "filter", "Keep the runs that match; the filter stays in sight.", footer=True),
-    Action("runs.mark", ("space",), "mark", "Mark the run, or take the mark away.", footer=True),
+    Action("runs.mark", ("space",), "mark", "Mark the run for Compare, or take the mark away.", footer=True),
     Action("runs.sort", ("o",), "sort", "Choose what the runs are sorted by.", footer=True),
     Action(
         "runs.steer",
@@ -100,13 +105,13 @@ _RUNS = (
 
 _MONITOR = (
     Action(
-        "monitor.overview", ("O",), "overview", "The overview: progress, charts, last events.", cli="rltui show RUN"
+        "monitor.overview", ("O",), "overview", "The overview: progress, charts, last events.", cli="rltui overview RUN"
     ),
-    Action("monitor.metrics", ("M",), "metrics", "The grid of all charts (not built yet)."),
+    Action("monitor.metrics", ("M",), "metrics", "All metrics as charts.", cli="rltui metrics RUN"),
     Action("monitor.rollouts", ("R",), "rollouts", "The episodes, and what was said in each."),
-    Action("monitor.judge", ("J",), "judge", "The judge's scores (not built yet).", cli="rltui judge --run RUN"),
-    Action("monitor.pipeline", ("I",), "pipeline", "Who waits for whom (not built yet)."),
-    Action("monitor.logs", ("L",), "logs", "The logs of all processes of the run."),
+    Action("monitor.judge", ("J",), "judge", "What the judge said, and how it does.", cli="rltui judge --run RUN"),
+    Action("monitor.pipeline", ("I",), "pipeline", "Who waits for whom.", cli="rltui pipeline RUN"),
+    Action("monitor.logs", ("L",), "logs", "The logs of all processes of the run.", cli="rltui logs RUN -f"),
     Action(
         "monitor.steer",
         ("S",),
@@ -115,6 +120,14 @@ _MONITOR = (
         footer=True,
         cli="rltui stop RUN",
         writes=True,
+    ),
+    Action(
+        "monitor.past",
+        ("P",),
+        "past",
+        "The run as it was at an earlier time, in every tab; from there back to now.",
+        footer=True,
+        cli="rltui overview RUN --at STEP",
     ),
     Action("monitor.follow", ("F",), "follow", "Keep the newest in view, or let go of it.", footer=True),
     Action("monitor.retry", ("r",), "retry", "Read a source that was lost again now.", footer=True),
@@ -125,33 +138,29 @@ _MONITOR = (
 
 _OVERVIEW = (Action("overview.open", ("enter",), "open", "Open the tab of this pane at this place.", footer=True),)
 
-_ROLLOUTS = (
-    Action(
-        "rollouts.back",
-        ("escape",),
-        "back",
-        "Back to the list; there, take the filter away.",
-        footer=True,
-        palette=False,
-    ),
-    Action("rollouts.filter", ("/",), "filter", "Keep the episodes that match, such as `reward > 0.5`.", footer=True),
-    Action("rollouts.sort", ("o",), "sort", "Choose what the episodes are sorted by.", footer=True),
-    Action(
-        "rollouts.previous_episode",
-        ("left", "h"),
-        "episode",
-        "The episode before this one.",
-        footer=True,
-        pair="next_episode",
-    ),
-    Action("rollouts.next_episode", ("right", "l"), "episode", "The episode after this one."),
-)
-
 _TRANSCRIPT = (
     Action("transcript.toggle", ("enter",), "fold", "Fold the turn under the cursor, or open it.", footer=True),
     Action("transcript.open_all", ("e",), "open all", "Open every turn.", footer=True),
     Action("transcript.close_all", ("x",), "close all", "Fold every turn.", footer=True),
-    Action("transcript.raw", ("v",), "raw", "The text as recorded, or as a conversation.", footer=True),
+    Action(
+        "transcript.view",
+        ("V",),
+        "view",
+        "The conversation, its tokens, or the record.",
+        footer=True,
+        cli="rltui rollout RUN ID",
+    ),
+    Action("transcript.color", ("c",), "colour", "Colour the tokens by the next of their values.", footer=True),
+    Action(
+        "transcript.previous_token",
+        ("left", "h"),
+        "token",
+        "The token before; the line below reads it out.",
+        footer=True,
+        palette=False,
+        pair="next_token",
+    ),
+    Action("transcript.next_token", ("right", "l"), "token", "The token after.", palette=False),
     Action("transcript.find", ("/",), "find", "Find text in this episode.", footer=True),
     Action("transcript.next_match", ("n",), "match", "The next match.", footer=True, pair="previous_match"),
     Action("transcript.previous_match", ("N",), "match", "The match before."),
@@ -165,7 +174,8 @@ _LOGS = (
     Action("logs.previous_match", ("N",), "match", "The match before."),
     Action("logs.follow", ("F",), "follow", "Stay at the end as lines come, or let go of it.", footer=True),
     Action("logs.wrap", ("W",), "wrap", "Wrap long lines, or cut them.", footer=True),
-    Action("logs.file", ("f",), "file", "Choose the log that is shown.", footer=True),
+    Action("logs.file", ("f",), "file", "Choose the log that is shown, or the events alone.", footer=True),
+    Action("logs.time", ("t",), "time", "Go to a time, or to a step.", footer=True),
     Action("logs.level", ("l",), "level", "Choose the lowest level that is shown.", footer=True),
     Action("logs.copy", ("y",), "copy", "Copy the line at the cursor.", footer=True),
     Action("logs.write", ("w",), "write", "Write the lines that are shown to a file.", footer=True, writes=True),
@@ -200,13 +210,15 @@ _CHART = (
     move("chart.cursor_right", ("l", "right"), "cursor", "Move the cursor right."),
     Action("chart.zoom_in", ("+", "="), "range", "A narrower range of steps.", footer=True, pair="zoom_out"),
     Action("chart.zoom_out", ("-",), "range", "A wider range of steps; at the widest the chart follows the run."),
+    Action("chart.pan_left", ("{",), "pan", "Earlier steps, after a zoom.", footer=True, pair="pan_right"),
+    Action("chart.pan_right", ("}",), "pan", "Later steps, after a zoom."),
     Action(
         "chart.ema", ("e",), "EMA", "Smooth with an exponential moving average, or show the raw values.", footer=True
     ),
     Action("chart.log_y", ("Y",), "log y", "A logarithmic y-axis, or a linear one.", footer=True),
     Action("chart.log_x", ("X",), "log x", "A logarithmic x-axis, or a linear one."),
     Action("chart.clip", ("o",), "clip", "Leave outliers out of the range; the chart says how many.", footer=True),
-    Action("chart.labels", ("a",), "x labels", "Label the points by step, time or episodes.", footer=True),
+    Action("chart.labels", ("a",), "x labels", "Label the points by step, time, tokens or episodes.", footer=True),
 )
 
 _SMOKE = (
@@ -302,8 +314,10 @@ _CHOICE = (
 )
 
 ACTIONS: tuple[Action, ...] = (
-    *_APP, *_SCREEN, *_LIST,  *_RUNS, *_MONITOR, *_OVERVIEW, *_ROLLOUTS, *_TRANSCRIPT, *_LOGS, *_DOCTOR, *_CHART,
+    *_APP, *_SCREEN, *_LIST,  *_RUNS, *_MONITOR, *_OVERVIEW, *ROLLOUTS, *_TRANSCRIPT, *_LOGS, *_DOCTOR, *_CHART,
     *_SMOKE, *_CHECKLIST, *_EPISODE, *_REPLY, *_PROMPT, *_PALETTE, *_HELP, *_LOG, *_CHOICE, *CONFIG, *LAUNCH,
+    *METRICS, *PAST, *PIPELINE, *JUDGE,
+    *COMPARE, *CURVES, *SEEDS,
 )  # fmt: skip
 
 BY_ID: dict[str, Action] = {action.id: action for action in ACTIONS}

@@ -136,6 +136,8 @@ def _count_hidden(
             seen = sum(not scale.low <= value <= scale.high for value in values)
             outside, notes.exact = round(seen * total / max(1, len(values))), notes.exact and total <= _SAMPLE
         notes.hidden += outside
+    if not notes.hidden and not clipped:
+        return  # limits that hide nothing need no word
     about = "" if notes.exact else "about "
     points = "point" if notes.hidden == 1 else "points"
     notes.texts.append(f"{about}{notes.hidden:,} {points} hidden ({'clip 1-99 %' if clipped else 'limits'})")
@@ -160,8 +162,7 @@ def _finish(
     if gaps:
         notes.texts.append(f"{gaps:,} NaN or Inf")
     if options.view is not None:
-        ends = [found[1] for one in series if (found := one.pyramid.range())]
-        notes.texts.append(f"zoom, not following (last {options.axis.name} {options.axis.label(max(ends))})")
+        notes.texts.append("zoom, not following")
     return replace(description, hidden=notes.hidden, exact=notes.exact, notes=tuple(notes.texts))
 
 

@@ -12,6 +12,7 @@ from rltui.charts.pyramid import Columns, Pyramid
 from rltui.charts.scale import Scale
 from rltui.text import fit, width
 
+_LABEL_ROWS = 4  # at the top, that labels of marks may stand in
 _FEW = 4  # from so many cells a point on, points carry markers
 
 
@@ -59,6 +60,7 @@ def paint(plot: Plot, series: Sequence[Series], options: Options, shapes: Shapes
     for i in order:
         _markers(plot, raw[i], series[i], len(series) > 1, shapes)
         _gaps(plot, raw[i], shapes)
+    _labels(plot, options)
     if options.cursor is not None:
         _cursor(plot, series, options.cursor, shapes)
 
@@ -68,17 +70,40 @@ def _behind(plot: Plot, options: Options, shapes: Shapes, level: str) -> None:
     if options.band is not None:
         low, high = (max(-1, min(canvas.dots_y, plot.row_dot(y))) for y in options.band)
         canvas.band(high, low, ":" if level == "ascii" else "░", "grid")
-    # Labels stand right of their mark in the top row, as far as the next mark leaves room.
-    marks = sorted(
-        (column, mark.label) for mark in options.marks if 0 <= (column := plot.column(mark.x)) < canvas.width
-    )
-    ends = [column for column, _ in marks[1:]] + [canvas.width]
-    for (column, label), end in zip(marks, ends, strict=False):
+    for column, _ in _marks(plot, options):
         canvas.rule(column, ":" if level == "ascii" else "┊", "dim")
-        if width(label) == len(label):  # the canvas holds one character a cell; others are in the read-out
-            canvas.write(column + 1, 0, fit(label, end - column - 1), "dim")
     if options.cursor is not None:
         canvas.rule(plot.column(options.cursor), shapes.glyph("vline"), "accent")
+
+
+def _marks(plot: Plot, options: Options) -> list[tuple[int, str]]:
+    """Column and label of those in view."""
+    width_ = plot.canvas.width
+    return sorted((column, mark.label) for mark in options.marks if 0 <= (column := plot.column(mark.x)) < width_)
+
+
+def _labels(plot: Plot, options: Options) -> None:
+    """Beside their mark, where neither data nor another label stands; cut before the next mark if need be."""
+    canvas, taken = plot.canvas, set[tuple[int, int]]()
+    marks = _marks(plot, options)
+    ends = [column for column, _ in marks[1:]] + [canvas.width]
+    for (column, label), end in zip(marks, ends, strict=False):
+        if width(label) != len(label):
+            continue  # the canvas holds one character a cell; others are in the read-out
+        cut = fit(label, end - column - 1)
+        for text, at in ((label, column + 1), (label, column - len(label)), (cut, column + 1)):
+            cells = range(at, at + len(text))
+            row = _free_row(canvas, cells, taken) if text and at >= 0 and cells.stop <= canvas.width else None
+            if row is not None:
+                canvas.write(at, row, text, "dim")
+                taken |= {(x, row) for x in cells}
+                break
+
+
+def _free_row(canvas: Canvas, cells: range, taken: set[tuple[int, int]]) -> int | None:
+    """The first of the upper rows with room for a label."""
+    rows = range(min(_LABEL_ROWS, canvas.height))
+    return next((y for y in rows if all(canvas.is_free(x, y) and (x, y) not in taken for x in cells)), None)
 
 
 def _line(plot: Plot, columns: Columns, ink: Ink) -> None:

@@ -46,17 +46,19 @@ class Ema:
         return len(self.pyramid) < len(self.source)
 
     def _carry_on(self, ys: list[float]) -> list[float]:
-        # The state is read off the last shown value, so a cut needs no memory of older states.
+        # The last shown value is all the state there is, so a cut needs no memory of older states. A constant
+        # stays what it is to the last bit: its average must not lie a dot beside it.
         weight, out = self.weight, []
         seen = len(self.pyramid) - self.pyramid.gap_count
         last = self.pyramid.last()
         decay = weight**seen
-        state = last[1] * (1 - decay) if last else 0.0
+        shown = last[1] if last else 0.0
         for y in ys:
             if not isfinite(y):
                 out.append(nan)
                 continue
             decay *= weight
-            state = weight * state + (1 - weight) * y
-            out.append(state / (1 - decay))
+            share = (1 - weight) / (1 - decay)
+            shown += share * y - share * shown
+            out.append(shown)
         return out

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rltui.cli.output import CliError, Json
+from rltui.sources.base import TERMINAL, RunSource, Slice
 from rltui.sources.find import NoSuchRun, default_runs_dir, find_run, job_id_of
 from rltui.text import clean
 
@@ -54,6 +56,30 @@ def summary(folder: Path, status: Json | None, problem: str | None = None) -> Js
         else None,
         "problem": problem,
     }
+
+
+LOOK_S = 0.5  # between two looks at a run that is followed
+
+
+def watched(source: RunSource) -> Iterator[Json | None]:
+    """The status of a run again and again until it has ended, and once more then: what it wrote last is there."""
+    while True:
+        status = source.status()
+        yield status
+        if status is not None and status.get("state") in TERMINAL:
+            return
+        time.sleep(LOOK_S)
+
+
+def drained(read: Callable[[Any], Slice], cursor: Any) -> tuple[list[Json], Any]:
+    """All rows after the cursor, and the cursor behind them."""
+    rows: list[Json] = []
+    while True:
+        part = read(cursor)
+        rows += part.rows
+        cursor = part.cursor
+        if not part.more:
+            return rows, cursor
 
 
 def age_s(iso: Any) -> float | None:

@@ -27,18 +27,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rltui.model.judged import agreement, judged
+    from rltui.model.judged import agreement, judged, who_judges
+    from rltui.sources.base import Unreadable
+    from rltui.sources.local import LocalRunSource
     from trainer.rundir.reader import RunReader
 
     if args.last < 0:
         raise CliError("--last is a number of episodes: 0 for all, or more")
     folder = chosen_run(args)
     try:
-        who = _who(folder)
+        source = LocalRunSource(folder)
+        who = who_judges(source.document("environment.json"), source.document("resolved.json"))
         blend = who["blend"]
         rows, calls = judged(RunReader(folder), (blend.get("event", 0.0), blend.get("outcome", 0.0)))
-    except OSError as error:
-        raise CliError(f"{folder} cannot be read: {error.strerror}", code=FAILED) from error
+    except (OSError, Unreadable) as error:
+        raise CliError(f"{folder} cannot be read: {getattr(error, 'strerror', None) or error}", code=FAILED) from error
     agreed, counted = agreement(rows), len(rows)
     excluded = sum(row.excluded for row in rows)
     if args.disagreement:
@@ -62,30 +65,6 @@ def run(args: argparse.Namespace) -> int:
         for line in _lines(document, f"{program()} rejudge {run_name(folder)} --rubric FILE"):
             say(line, words(args))
     return OK
-
-
-def _who(folder: Path) -> Json:
-    """Who judges by what, as the run stored it; of a run without a judge, what is known."""
-    from trainer.rundir.jsonl import decode_object
-    from trainer.rundir.layout import RunPaths
-
-    found: Json = {}
-    for name in ("environment.json", "resolved.json"):
-        try:
-            found[name] = decode_object(RunPaths(folder).read(name))
-        except (FileNotFoundError, ValueError):
-            found[name] = {}
-    judge, blend = found["environment.json"].get("judge"), found["resolved.json"].get("effective_blend")
-    judge = judge if isinstance(judge, dict) else {}
-    names = ("source", "provider", "model", "rubric_id", "rubric_hash", "rubric_from")
-    return {
-        **{name: judge.get(name) for name in names},
-        "blend": {k: float(v) for k, v in (blend if isinstance(blend, dict) else {}).items() if _is_number(v)},
-    }
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def dollars(cost: float | None, estimated: bool) -> str:

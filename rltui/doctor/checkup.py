@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -60,7 +59,7 @@ class Checkup:
             resolved=resolved,
             environment=environment,
             walls=(self._first, self._last),
-            now=time.time(),
+            now=model.now(),
         )
 
     def _read_documents(self, model: RunModel) -> tuple[Json, Json]:

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 from rltui.model.paragraphs import Fold, Node, Paragraph, entries, fields, fixed, number, readable, text_paragraphs
+from rltui.model.token_lines import token_lines
+from rltui.model.xray import Xray
 from rltui.sources.base import Json
 
 LONG_THINKING = 240  # characters, or this many lines, from which thinking is folded at first
@@ -14,8 +16,8 @@ _GAP = "  "
 _NUMBERS = 3  # of the columns in a head; the others are words
 
 
-def turns_of(episode: Json, raw: bool) -> list[Node]:
-    """A fold a turn; with `raw` its body is the record itself."""
+def turns_of(episode: Json, view: str, xray: Xray | None) -> list[Node]:
+    """A fold a turn; its body is the conversation, its tokens, or (view "recorded") the record itself."""
     turns = [fields(turn) for turn in entries(episode.get("turns"))]
     heads = _columns([_numbers(turn, episode) for turn in turns])
     nodes: list[Node] = []
@@ -23,8 +25,10 @@ def turns_of(episode: Json, raw: bool) -> list[Node]:
         before = turns[index - 1] if index else None
         name = f"turn {int(number(turn.get('t')) or 0) if turn.get('t') is not None else index}"
 
-        def make(turn: Json = turn, before: Json | None = before) -> list[Node]:
-            return _raw(turn) if raw else _spoken(turn, before, episode)
+        def make(turn: Json = turn, before: Json | None = before, index: int = index) -> list[Node]:
+            if view == "tokens":
+                return token_lines(turn, before, xray, index)
+            return _raw(turn) if view == "recorded" else _spoken(turn, before, episode)
 
         nodes.append(Fold(Paragraph(name, "title", right=right), make, turn=index, chars=_chars(turn)))
     return nodes

@@ -19,7 +19,7 @@ def facts_of(episode: Json, updates: Json) -> list[Node]:
     nodes.append(_fact("ended", _end(episode)))
     if trained := _trained(episode, updates):
         nodes.append(_fact("trained", trained))
-    nodes += [_fact("excluded", said, "watch", "watch") for said in _exclusions(episode, updates)]
+    nodes += [_fact("excluded", said, "watch", "watch") for said in exclusions(episode, updates)]
     nodes += [_fact("warning", said, "watch") for said in _warnings(episode)]
     if judge := _judge(episode):
         tracks = fields(fields(episode.get("judge")).get("tracks"))
@@ -100,7 +100,7 @@ def _trained(episode: Json, updates: Json) -> str:
     return SEP.join(parts)
 
 
-def _exclusions(episode: Json, updates: Json) -> list[str]:
+def exclusions(episode: Json, updates: Json) -> list[str]:
     """A sentence for each code, from the one table of them."""
     found: dict[str, dict[str, Any]] = {}
     own = fields(episode.get("exclusion"))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rltui.model.episode_query import LATE, number_of
 from rltui.model.episodes import EpisodeRows
+from rltui.model.fates import Fates
 from rltui.sources.base import Json
 
 SLICE_ROWS = 2_000  # rows decoded at a time: about 10 ms
+TEXT_ROWS = 200  # whose texts are read at a time
 
 Predicate = Callable[[Json], bool]
 Key = Callable[[Json], Any]
@@ -19,7 +23,8 @@ class EpisodeView:
     """Rows of `rows` that fit, a RowSource as `EpisodeRows` is one. Empty until `scan` has run.
 
     `fields` are the index fields that `keep` and `key` look at (None: all of them, slower). Without `key` the
-    order is that of `rows`; with it by key, rows without one (None) at the end.
+    order is that of `rows`; with it by key, rows without one (None) at the end. With `fates` a row has what became
+    known of it later, and a row of which more is told is looked at again; `said` among the fields gives its text.
     """
 
     def __init__(
@@ -30,14 +35,21 @@ class EpisodeView:
         key: Key | None = None,
         reverse: bool = False,
         fields: Sequence[str] | None = None,
+        fates: Fates | None = None,
     ) -> None:
         self.rows = rows
+        self._fates, self._told = fates, fates.version if fates is not None else 0
+        self.late = fates is not None and (fields is None or not LATE.isdisjoint(fields))
+        # late: whether it asks for what becomes known after an episode's end
+        self._texts = fields is not None and "said" in fields
+        self.rewards = array("d")  # of each of those found, NaN for none
         self._keep, self._key, self._reverse, self._fields = keep, key, reverse, fields
         self._version = rows.version
         self._found = array("q")  # n in order of the record
         self._keys: list[Any] = []  # of each of them
         self._shown = array("q")
         self.scanned = 0
+        self._again = False
 
     @property
     def total(self) -> int:
@@ -71,29 +83,62 @@ class EpisodeView:
         """
         if self._version != self.rows.version:
             self._forget()
+        self._look_again()
         while self.scanned < self.rows.recorded:
-            upto = min(self.scanned + SLICE_ROWS, self.rows.recorded)
-            for row in self.rows.source.index(self.scanned, upto, self._fields):
+            upto = min(self.scanned + (TEXT_ROWS if self._texts else SLICE_ROWS), self.rows.recorded)
+            for row in self._slice(self.scanned, upto):
                 if self._keep is None or self._keep(row):
                     self._found.append(row["n"])
+                    reward = number_of(row.get("R"))
+                    self.rewards.append(float("nan") if reward is None else reward)
                     if self._key is not None:
                         self._keys.append(self._key(row))
             self.scanned = upto
             if self._key is None:
                 self._shown = self._found[:]
             yield self.scanned, self.rows.recorded
-        if self._key is not None and len(self._shown) != len(self._found):
+        if self._key is not None and (len(self._shown) != len(self._found) or self._again):
             self._shown = self._sorted()
+            self._again = False
+
+    def _slice(self, n0: int, n1: int) -> Iterator[Json]:
+        fields = None if self._fields is None else tuple({*self._fields, "R"} - {"said"})
+        texts: dict[int, str] | None = None
+
+        def said(n: int) -> str:
+            nonlocal texts
+            if texts is None:  # read when the first row asks: other terms may have decided already
+                texts = dict(self.rows.source.said(n0, n1))
+            return texts.get(n, "")
+
+        for row in self.rows.source.index(n0, n1, fields):
+            if self.late and self._fates is not None:
+                row = self._fates.over(row)
+            if self._texts:
+                row["said"] = lambda n=row["n"]: said(n)
+            yield row
+
+    def _look_again(self) -> None:
+        """More is known of rows that were looked at: they are looked at again."""
+        if not self.late or self._fates is None:
+            return
+        low = self._fates.low_since(self._told)
+        self._told = self._fates.version
+        if low is not None and low < self.scanned:
+            cut = bisect_left(self._found, low)
+            del self._found[cut:], self._keys[cut:], self.rewards[cut:]
+            self.scanned, self._again = low, True
 
     def _forget(self) -> None:
         """Rows were taken back: what still counts stays, and nothing before it needs a second look."""
         self._version = self.rows.version
         if self.scanned > self.rows.recorded:  # it is another run now
             self.scanned = 0
-            self._found = array("q")
+            self._found, self.rewards = array("q"), array("d")
             self._keys = []
         kept = [at for at, n in enumerate(self._found) if self.rows.counts(n)]
         self._found = array("q", (self._found[at] for at in kept))
+        self.rewards = array("d", (self.rewards[at] for at in kept))
         self._keys = [self._keys[at] for at in kept] if self._key else []
         self._shown = self._sorted() if self._key else self._found[:]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -21,14 +21,15 @@ class FindError(ValueError):
 class Finder:
     """`text` as people type it: /regex/ between slashes, anything else is plain and minds case if it has capitals."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, regex: bool = False) -> None:
+        """`regex`: the text is an expression as it stands."""
         self.text = text
-        regex = len(text) > 2 and text.startswith("/") and text.endswith("/")
-        source = text[1:-1] if regex else re.escape(text)
+        slashed = not regex and len(text) > 2 and text.startswith("/") and text.endswith("/")
+        source = text if regex else text[1:-1] if slashed else re.escape(text)
         try:
             self._pattern = re.compile(source, 0 if any(char.isupper() for char in text) else re.IGNORECASE)
         except re.error as error:
-            where = f" at column {error.pos + 2}" if error.pos is not None else ""
+            where = f" at column {error.pos + slashed + 1}" if error.pos is not None else ""
             raise FindError(f"not a regular expression: {error.msg}{where}") from None
         except (RecursionError, OverflowError):
             raise FindError("not a regular expression that can be searched for: too large") from None
@@ -41,6 +42,11 @@ class Finder:
         """Where it stands in one row of the screen, for the highlight. Raises FindError if that takes too long."""
         with _limited():
             return [found.span() for found in self._pattern.finditer(row, 0, LINE_LIMIT) if found.end() > found.start()]
+
+    def among(self, lines: Sequence[str]) -> list[str]:
+        """Those that have it. Raises FindError if the expression takes too long."""
+        with _limited():
+            return [line for line in lines if self.matches(line)]
 
     def first(self, lines: Iterator[tuple[int, str]]) -> int | None:
         """The number of the first line that has it. Raises FindError if the expression takes too long."""

@@ -174,6 +174,17 @@ def correlation(xs: Sequence[float | None], ys: Sequence[float | None]) -> float
     return spearman([x for x, _ in pairs], [y for _, y in pairs])
 
 
+def who_judges(environment: Json | None, resolved: Json | None) -> Json:
+    """Who judges by what, as the run stored it; of a run without a judge, what is known. `blend`: of the reward."""
+    judge, blend = (environment or {}).get("judge"), (resolved or {}).get("effective_blend")
+    judge = judge if isinstance(judge, dict) else {}
+    names = ("source", "provider", "model", "rubric_id", "rubric_hash", "rubric_from")
+    weights = {
+        k: found for k, v in (blend if isinstance(blend, dict) else {}).items() if (found := _number(v)) is not None
+    }
+    return {**{name: judge.get(name) for name in names}, "blend": weights}
+
+
 def quantile(values: Sequence[float], share: float) -> float | None:
     """Of sorted values, the nearest one; None of none."""
     return values[min(len(values) - 1, int(share * len(values)))] if values else None

@@ -7,8 +7,10 @@ lines; `Folder` gives the lines that a terminal would show.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from enum import IntEnum
 
 from rltui.text_lines import printable
@@ -48,6 +50,7 @@ _RAISED = re.compile(r"(?:[\w.]{1,80}(?:Error|Exception|Interrupt|Exit|Warning))
 _OURS = re.compile(
     r"\d{4}-\d\d-\d\d[T ](\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\s{1,4}([A-Z]{4,8})\s{1,8}"
 )
+_WRITTEN = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?\d*(Z|[+-]\d\d:?\d\d)?")
 _ATTEMPT = re.compile(r"==== attempt \d{1,9} ")
 
 
@@ -66,6 +69,19 @@ def taken_apart(line: str) -> Line:
     if head is None or head[2] not in _WORDS:
         return Line("", "", line)
     return Line(head[1], head[2], line[head.end() :])
+
+
+def written(line: str) -> float | None:
+    """Epoch seconds at the beginning of a line; without a zone it is the time of this machine. None: no time."""
+    found = _WRITTEN.match(line)
+    if found is None:
+        return None
+    try:
+        if found[4]:
+            return datetime.fromisoformat(f"{found[1]}T{found[2]}.{found[3] or 0:0<6}{found[4]}").timestamp()
+        return time.mktime(time.strptime(f"{found[1]} {found[2]}", "%Y-%m-%d %H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
 
 
 def begins_attempt(line: str) -> bool:

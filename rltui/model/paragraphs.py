@@ -25,6 +25,14 @@ class Paragraph:
     right: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenText(Paragraph):
+    """A line of tokens. places: (start, end, i) in `text` of each token, by its number in `branch`."""
+
+    branch: Any = None
+    places: tuple[tuple[int, int, int], ...] = ()
+
+
 @dataclass(slots=True, eq=False)
 class Fold:
     """A head and what it hides; the body is made when it is first wanted. chars: about how much text that is."""

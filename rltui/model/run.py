@@ -6,8 +6,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from rltui.model.episodes import EpisodeRows
 from rltui.model.metrics import MetricStore
@@ -36,6 +37,19 @@ class Change:
         return bool(self.what)
 
 
+class Feed(Protocol):
+    """A part of the record that is read once somebody wants it, by the thread of `refresh`."""
+
+    name: ClassVar[str]  # as `Change` tells it
+
+    def read(self, source: RunSource) -> tuple[bool, bool]:
+        """Read on: whether anything changed, and whether there is more."""
+        ...
+
+
+F = TypeVar("F", bound=Feed)
+
+
 class RunModel:
     """`refresh` belongs to one thread. Others may read at any time: what is held here is replaced, never changed,
     except `metrics` and `episodes`, which can be read while they grow."""
@@ -44,6 +58,7 @@ class RunModel:
         self.source = source
         self.place = source.place
         self.name = clean(PurePath(source.place).name or source.place, 200)
+        self._feeds: dict[type, Feed] = {}
         self.error: str | None = None  # why the run, or a part of it, cannot be read now; the data is the last known
         self._clear()
 
@@ -56,11 +71,20 @@ class RunModel:
         self.checkpoints: tuple[Json, ...] = ()
         self._cursors: dict[str, Any] = {"events": -MAX_EVENTS}
         self._checkpoints_seen: object = None
+        self._feeds = {kind: kind() for kind in list(self._feeds)}
+
+    def feed(self, kind: type[F]) -> F:
+        """The feed of this kind; it is read from the next `refresh` on."""
+        return cast(F, self._feeds.setdefault(kind, kind()))
 
     @property
     def live(self) -> bool:
         """Whether more is to be expected of it."""
         return self.status is None or self.status.get("state") not in TERMINAL
+
+    def now(self) -> float:
+        """Epoch seconds of the moment that it shows."""
+        return time.time()
 
     def age(self) -> float:
         """Seconds since the place of the run answered last."""
@@ -73,6 +97,7 @@ class RunModel:
         problems: list[str] = []
         first = [self._read_status, self._read_events, self._read_metrics, self._read_groups, self._read_episodes]
         waiting: deque[Callable[[set[str]], bool]] = deque([*first, self._read_checkpoints])
+        waiting.extend(partial(self._read_feed, feed) for feed in list(self._feeds.values()))
         turns = len(waiting)
         while waiting and (turns > 0 or time.perf_counter() < deadline):
             read = waiting.popleft()
@@ -102,6 +127,9 @@ class RunModel:
     def _read_events(self, changed: set[str]) -> bool:
         part = self.source.events(self._cursors["events"])
         self._cursors["events"] = part.cursor
+        if part.rewind is not None:  # back in time
+            self.events = ()
+            changed.add("events")
         if part.rows:
             kept = tuple({key: row[key] for key in _EVENT_KEYS if key in row} for row in part.rows)
             self.events = (self.events + kept)[-MAX_EVENTS:]
@@ -134,6 +162,12 @@ class RunModel:
         some, more = self.episodes.refresh()
         if some:
             changed.add("episodes")
+        return more
+
+    def _read_feed(self, feed: Feed, changed: set[str]) -> bool:
+        some, more = feed.read(self.source)
+        if some:
+            changed.add(feed.name)
         return more
 
     def _read_checkpoints(self, changed: set[str]) -> bool:

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from rltui.model.episode_text import turns_of
 from rltui.model.episode_top import facts_of
 from rltui.model.paragraphs import Fold, Node, Paragraph
+from rltui.model.xray import Xray
 from rltui.sources.base import Json
 
+VIEWS = ("conversation", "tokens", "recorded")
 OPEN_CHARS = 500_000  # turns are open at first as long as all their text together is no more
 
 
@@ -28,21 +30,22 @@ class Item:
 
 @dataclass(slots=True)
 class Transcript:
-    """`items` is what is unfolded, in order. raw: turns read as they were recorded, as JSON."""
+    """`items` is what is unfolded, in order. view: one of VIEWS; recorded is JSON."""
 
     episode: Json
     updates: Json = field(default_factory=dict)
-    raw: bool = False
+    view: str = "conversation"
+    xray: Xray | None = None
     items: list[Item] = field(default_factory=list)
     _nodes: list[Node] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._build()
 
-    def set_raw(self, raw: bool) -> None:
-        """Turns as recorded, or as a conversation; the turns that were open stay so."""
+    def set_view(self, view: str) -> None:
+        """Turns as a conversation, as tokens, or as recorded; the turns that were open stay so."""
         open_turns = [fold.open for fold in self.turns()]
-        self.raw = raw
+        self.view = view
         self._build()
         for fold, was_open in zip(self.turns(), open_turns, strict=True):
             fold.open = was_open
@@ -102,7 +105,7 @@ class Transcript:
         self.lay()
 
     def _build(self) -> None:
-        self._nodes = [*facts_of(self.episode, self.updates), *turns_of(self.episode, self.raw)]
+        self._nodes = [*facts_of(self.episode, self.updates), *turns_of(self.episode, self.view, self.xray)]
         chars = 0
         for fold in self.turns():
             chars += fold.chars

@@ -36,6 +36,8 @@ def build(name: str, opened: OpenRun | None) -> Screen[None]:
         from rltui.screens.smoke.screen import SmokeScreen
 
         return SmokeScreen()
-    from rltui.screens.planned import PlannedScreen
+    if name == "compare":
+        from rltui.screens.compare.screen import CompareScreen
 
-    return PlannedScreen(name)
+        return CompareScreen()
+    raise ValueError(f"no screen {name!a}")

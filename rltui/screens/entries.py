@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
+from rltui.model.metric_view import ordered
 from rltui.screens.palette import Entry, action_entries
 from rltui.screens.runs import RunsScreen
 
@@ -24,6 +25,12 @@ def entries(app: RltuiApp, screen: Screen[object]) -> list[Entry]:
             Entry("run", row.name, partial(app.open_run, Path(row.path)), detail=row.state) for row in runs.rows.all()
         ]
     found += fields(app)
+    model = app.opened.model if app.opened is not None else None
+    if model is not None:
+        found += [
+            Entry("metric", name, partial(app.show_tab, "metrics", metric=name))
+            for name in ordered(model.metrics.names())
+        ]
     for name in app.themes.list():
         worn = "is worn now" if name == app.look.theme.name else ""
         found.append(Entry("theme", name, partial(app.show_theme, name), detail=worn))

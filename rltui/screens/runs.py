@@ -243,6 +243,11 @@ class RunsScreen(AppScreen):
             self.rows.toggle_mark(runs.cursor)
             runs.refresh_row(runs.cursor)
             runs.action_down()
+            count = len(self.rows.marks)
+            if count:
+                self.say(
+                    f"{count} runs are marked; 6: compare them" if count > 1 else "mark another one to compare them"
+                )
 
     def action_sort(self) -> None:
         self.rows.sort_next()

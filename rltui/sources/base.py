@@ -99,6 +99,30 @@ class RunSource(ABC):
     def updates(self, n: int) -> Json:
         """What became known of row n later: {adv, excl, detail, branches: {number: {w, s, clip, …}}}."""
 
+    def update_lines(self, cursor: Any = None) -> Slice:
+        """What became known of episodes later, as it was written: {n, step, kind, …} (WIRE 5.6)."""
+        return Slice([], cursor)
+
+    def said(self, n0: int, n1: int) -> list[tuple[int, str]]:
+        """(n, all that was said in it, a message a line) of the rows n0 <= n < n1 that count."""
+        return []
+
+    def tokens(self, ref: Any) -> dict[str, list[float]] | None:
+        """Arrays [tokens] by name of the block at [segment, offset, bytes]. None: it was removed."""
+        return None
+
+    def vocabulary(self) -> Json | None:
+        """tokenizer.json of the run's model; None: it is not at hand."""
+        return None
+
+    def judge(self, cursor: Any = None) -> Slice:
+        """Judge calls in the order of writing, of all attempts: what was paid for counts."""
+        return Slice([], cursor)
+
+    def uses(self, cursor: Any = None) -> Slice:
+        """What steps did with recent episodes, in the order of writing: {n, step, lag, …}; at first the newest."""
+        return Slice([], cursor)
+
     @abstractmethod
     def checkpoints(self) -> list[Json]:
         """Stable ones, oldest first: {step, iteration, path, resumable, is_best, reward}."""

@@ -103,6 +103,19 @@ class LocalRunSource(RunSource):
         part = self._stream("rollouts/groups.jsonl", cursor)
         return replace(part, rows=[fitting(row, GROUP) for row in part.rows])
 
+    def judge(self, cursor: Any = None) -> Slice:
+        with self._reading("judge.jsonl"):
+            part = self._reader.lines_after("judge.jsonl", cursor)
+        return Slice(part.rows, part.cursor, part.more, -1 if part.restarted else None)
+
+    def uses(self, cursor: Any = None) -> Slice:
+        name = "rollouts/updates.jsonl"
+        with self._reading(name):
+            part = self._reader.lines_after(name, cursor or self._reader.recent_updates(), containing=b'"kind":"use"')
+            self._reader.resumes()
+            rows = [row for row in part.rows if self._reader.counts(row)]
+        return Slice(rows, part.cursor, part.more, -1 if part.restarted else None)
+
     def _stream(self, name: str, cursor: _At | None) -> Slice:
         with self._reading(name):
             part = self._reader.lines_after(name, cursor and cursor.file)
@@ -171,6 +184,34 @@ class LocalRunSource(RunSource):
     def updates(self, n: int) -> Json:
         with self._reading("rollouts/updates.jsonl"):
             return self._reader.merged_updates(n)
+
+    def update_lines(self, cursor: Any = None) -> Slice:
+        return self._stream("rollouts/updates.jsonl", cursor)
+
+    def said(self, n0: int, n1: int) -> list[tuple[int, str]]:
+        from rltui.sources.texts import texts
+
+        rows = self.index(n0, n1, ("text",))
+        with self._reading("the texts of the episodes"):
+            return texts(self._reader.paths, rows)
+
+    def tokens(self, ref: Any) -> dict[str, list[float]] | None:
+        from trainer.rundir.tokens import TokensRemoved
+
+        with self._reading("the tokens of an episode"):
+            try:
+                return {name: found.tolist() for name, found in self._reader.token_block(ref).items()}
+            except TokensRemoved:
+                return None
+
+    def vocabulary(self) -> Json | None:
+        from rltui.sources.texts import tokenizer
+
+        with self._reading("environment.json"):
+            folders = [Path(checkpoint.path) for checkpoint in self._reader.checkpoints()]
+        model = (self.document("environment.json") or {}).get("model")
+        with self._reading("tokenizer.json"):
+            return tokenizer(folders[::-1], model if isinstance(model, dict) else {})
 
     def checkpoints(self) -> list[Json]:
         with self._reading("checkpoints"):

@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 
 
-def write_private(folder: Path, stem: str, text: str) -> Path:
+def write_private(folder: Path, stem: str, text: str, suffix: str = ".txt") -> Path:
     """Write a new file `stem.txt` (`stem-2.txt`, ... where it exists) of mode 0600 in `folder`, made if missing.
 
     OSError if that fails; a file that is cut short is taken away again.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in range(1, 1000):
-        path = folder / (f"{stem}.txt" if number == 1 else f"{stem}-{number}.txt")
+        path = folder / (f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}")
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:

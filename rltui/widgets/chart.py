@@ -31,6 +31,7 @@ from rltui.widgets.bindings import bindings
 from rltui.widgets.lines import look_of, safe_segments
 
 _NARROWEST = 2.0  # steps that a zoom shows at least
+_PAN = 0.25  # share of the range that one key moves it by
 _FAINT = 0.45  # share of its colour that raw data keep behind their average
 _SLICE = 20_000  # points smoothed before other work gets its turn
 
@@ -60,6 +61,13 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.chart, self.x = chart, x
 
+    class Adjusted(Message):
+        """A person changed how the chart shows its data: `options` or `ema`."""
+
+        def __init__(self, chart: Chart) -> None:
+            super().__init__()
+            self.chart = chart
+
     class Described(Message):
         """`chart.description` changed: for the title of a pane."""
 
@@ -85,20 +93,36 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
 
     # What is shown
 
-    def set_series(self, series: Sequence[Series]) -> None:
-        """Shows these, the first in front."""
+    def set_series(self, series: Sequence[Series], *, ema: float | None = None, **options: Any) -> None:
+        """Shows these, the first in front. `ema` and `options` as `set_ema` and `set_options` have them."""
         self._series = [replace(one, name=clean(one.name, 100)) for one in series]
-        self._emas = {one.pyramid: ema for one in series if (ema := self._emas.get(one.pyramid))}
+        self._emas = {one.pyramid: known for one in series if (known := self._emas.get(one.pyramid))}
+        self._ema(self.ema if ema is None else ema)
+        self.options = self._options(options)
         self.refresh_data()
 
     def set_options(self, **changes: Any) -> None:
         """Changes fields of `options`."""
+        before, self.options = self.options, self._options(changes)
+        if self.options != before:
+            self.refresh_data()
+        if (before.view is None) != (self.options.view is None) and self.has_focus:
+            self.refresh_bindings()
+
+    def _options(self, changes: dict[str, Any]) -> Options:
         if "marks" in changes:
             changes["marks"] = tuple(Mark(mark.x, clean(mark.label, 60)) for mark in changes["marks"])
-        options = replace(self.options, **changes)
-        if options != self.options:
-            self.options = options
+        return replace(self.options, **changes)
+
+    def set_ema(self, weight: float) -> None:
+        """The weight of the average in front of the data; 0: none."""
+        if weight != self.ema:
+            self._ema(weight)
             self.refresh_data()
+
+    def _ema(self, weight: float) -> None:
+        self.ema = weight
+        self._ema_if_on = weight or self._ema_if_on
 
     def set_cursor(self, x: float | None) -> None:
         """Puts the cursor at `x`; no message is sent."""
@@ -169,6 +193,10 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
 
     # Keys
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is nothing to pan while all of it shows."""
+        return self.options.view is not None if action in ("pan_left", "pan_right") else True
+
     def action_cursor_left(self) -> None:
         self._move_cursor(-1)
 
@@ -181,22 +209,34 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
     def action_zoom_out(self) -> None:
         self._zoom(2.0, self.options.cursor)
 
+    def action_pan_left(self) -> None:
+        self._pan(-_PAN)
+
+    def action_pan_right(self) -> None:
+        self._pan(_PAN)
+
     def action_ema(self) -> None:
-        self.ema = 0.0 if self.ema else self._ema_if_on
-        self.refresh_data()
+        self.set_ema(0.0 if self.ema else self._ema_if_on)
+        self.post_message(self.Adjusted(self))
 
     def action_log_y(self) -> None:
-        self.set_options(log_y=not self.options.log_y)
+        self._adjust(log_y=not self.options.log_y)
 
     def action_log_x(self) -> None:
-        self.set_options(log_x=not self.options.log_x)
+        self._adjust(log_x=not self.options.log_x)
 
     def action_clip(self) -> None:
-        self.set_options(clip=not self.options.clip)
+        self._adjust(clip=not self.options.clip)
 
     def action_labels(self) -> None:
         at = self._axes.index(self.options.axis) if self.options.axis in self._axes else -1
-        self.set_options(axis=self._axes[(at + 1) % len(self._axes)])
+        self._adjust(axis=self._axes[(at + 1) % len(self._axes)])
+
+    def _adjust(self, **changes: Any) -> None:
+        before = self.options
+        self.set_options(**changes)
+        if self.options != before:
+            self.post_message(self.Adjusted(self))
 
     def action_open(self) -> None:
         x = self.options.cursor
@@ -213,18 +253,23 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         view = self.options.view or full
         cursor = self.options.cursor
         column = (view[1] - view[0]) / max(1, self._drawing.plot_width)
-        points = self._series[0].pyramid
         if cursor is None:
-            at = points.at(view[1]) if direction < 0 else None
-            self._put_cursor(at[0] if at else None)
+            self._put_cursor(self._nearest(view[1]) if direction < 0 else None)
             return
-        x = points.neighbour(cursor, direction * column)
+        by = direction * column
+        beside = [x for one in self._series if (x := one.pyramid.neighbour(cursor, by)) is not None]
+        x = min(beside, key=lambda x: abs(x - cursor - by), default=None)
         if x is None and direction < 0:
             return
         if x is not None and self.options.view and not view[0] <= x <= view[1]:
             shift = x - view[0] if x < view[0] else x - view[1]
-            self.set_options(view=(view[0] + shift, view[1] + shift))
+            self._adjust(view=(view[0] + shift, view[1] + shift))
         self._put_cursor(x)
+
+    def _nearest(self, x: float) -> float | None:
+        """The x of the point of any series that is nearest to `x`."""
+        found = [at[0] for one in self._series if (at := one.pyramid.at(x)) is not None]
+        return min(found, key=lambda near: abs(near - x), default=None)
 
     def _put_cursor(self, x: float | None) -> None:
         if x != self.options.cursor:
@@ -245,7 +290,16 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         if high - low < min(_NARROWEST, full[1] - full[0]):
             return
         whole = high - low >= full[1] - full[0]
-        self.set_options(view=None if whole else (max(low, full[0]), min(high, full[1])))
+        self._adjust(view=None if whole else (max(low, full[0]), min(high, full[1])))
+
+    def _pan(self, share: float) -> None:
+        """The range moves by a share of its width, as far as there are points."""
+        full, view = self._full_range(), self.options.view
+        if full is None or view is None:
+            return
+        by = share * (view[1] - view[0])
+        by = max(full[0] - view[0], min(full[1] - view[1], by))
+        self._adjust(view=(view[0] + by, view[1] + by))
 
     def _full_range(self) -> tuple[float, float] | None:
         ranges = [found for one in self._series if (found := one.pyramid.range())]
@@ -275,8 +329,8 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         start = self._x_at(pressed)
         if abs(event.x - pressed) > 1 and start is not None:
             self._show_range(min(start, x), max(start, x), full)
-        elif at := self._series[0].pyramid.at(x):
-            self._put_cursor(at[0])
+        else:
+            self._put_cursor(self._nearest(x))
 
     def _x_at(self, column: int) -> float | None:
         """The x in the middle of a column of the widget, the nearest one in the plot."""

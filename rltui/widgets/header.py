@@ -37,34 +37,32 @@ class Header(Bar):
         return look_of(self).style("header")
 
     def parts(self, width: int) -> list[Part]:
-        """Screens and run; when there is little room screens that are not built shrink to their key, then all
-        but the one that is shown."""
+        """Screens and run; when there is little room all screens but the one that is shown shrink to their key."""
         look, keymap = look_of(self), keymap_of(self.app)
         right = self._run(look)
         need = min(_cells(right), LEAST_NAME + len(self._state) + 4) if right else 0
-        for level in range(3):
-            left = self._screens(look, keymap, level)
+        for named in (True, False):
+            left = self._screens(look, keymap, named)
             if _cells(left) + need < width:  # the last cell stays free
                 break
         return left + self._run(look, width - 1 - _cells(left))
 
-    def _screens(self, look: Look, keymap: Keymap, level: int) -> list[Part]:
-        """level 0: every name; 1: names of built screens; 2: only the name of this one."""
+    def _screens(self, look: Look, keymap: Keymap, named: bool) -> list[Part]:
+        """`named`: every screen by its name, else only this one."""
         parts: list[Part] = [(f" rltui {look.glyph('sep')}", Style())]
         for place in PLACES:
             here = place.name == self._place
-            text = self._screen_text(place, keymap, level, here, look.ascii)
+            text = self._screen_text(place, keymap, named or here, look.ascii)
             if not text:
                 continue
-            style = look.style("header_active") if here else look.style("dim") if place.today else Style()
+            style = look.style("header_active") if here else Style()
             parts.append((f"[{text}]" if here else f" {text} ", style))
         return parts
 
     @staticmethod
-    def _screen_text(place: Place, keymap: Keymap, level: int, here: bool, ascii: bool) -> str:
+    def _screen_text(place: Place, keymap: Keymap, named: bool, ascii: bool) -> str:
         keys = keymap.of(f"app.{place.name}")
         key = shown(keys[0], ascii=ascii) if keys else ""
-        named = here or level == 0 or (level == 1 and not place.today)
         return f"{key} {place.title}".strip() if named else key
 
     def _run(self, look: Look, cells: int | None = None) -> list[Part]:

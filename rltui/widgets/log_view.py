@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.binding import BindingType
 from textual.message import Message
 
-from rltui.model.log_lines import Level, begins_attempt, taken_apart
+from rltui.model.log_lines import Level, begins_attempt, taken_apart, written
 from rltui.model.log_store import LogStore
 from rltui.text import clean
 from rltui.text_lines import crop, pad, printable, wrap
@@ -85,6 +85,16 @@ class LogView(Finding, inherit_bindings=False):
         self.unread, self._only = 0, None
         self.repaint(all=True)
         self._say()
+
+    def go_to_time(self, at: float) -> bool:
+        """The cursor to the first shown line that was written at `at` (epoch seconds) or later. False: there is none.
+        Lines of several logs lie in the order of their times only so far as they came so."""
+        for i in range(len(self.store)):
+            when = written(self.store.text(i))
+            if when is not None and when >= at:
+                self.put((i, 0))
+                return True
+        return False
 
     def show_source(self, name: str | None) -> None:
         """Only the lines of source `name`; None: all of them, merged."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rltui.look import Look
 
 _CORNERS = 6  # cells of the border's row that a title cannot have: two corners, a stroke and a space at each end
+_TITLE_AT = 2  # cells from the inside's left edge to a title
 _GAP = 2  # at least, between the title and what stands at the right
 
 
@@ -110,12 +111,15 @@ class Pane(Vertical):
         if not self.is_attached:
             return  # `on_mount` comes
         focused = self.has_pseudo_class("focus-within")
+        before = self._border_title
         self._titles(look_of(self), focused)
-        self._repaint_border(top)
+        self._repaint_border(top, _changed(before, self._border_title) if top else None)
 
-    def _repaint_border(self, top: bool) -> None:
+    def _repaint_border(self, top: bool, cells: tuple[int, int] | None = None) -> None:
+        """A row of the border, or those cells of its title."""
         # The framework's own title setter repaints the whole pane.
-        self.refresh(Region(-1, -1 if top else self.size.height, self.outer_size.width, 1))
+        first, last = (_TITLE_AT + cells[0], _TITLE_AT + cells[1]) if cells else (-1, self.outer_size.width - 1)
+        self.refresh(Region(first, -1 if top else self.size.height, last - first, 1))
 
     def _titles(self, look: Look, focused: bool) -> None:
         said = (look, focused, self._title, self._info, self._subtitle, self.outer_size.width)
@@ -135,6 +139,22 @@ class Pane(Vertical):
         title, subtitle = (_shown(text.truncate(room, ellipsis=True), look) for text in (title, subtitle))
         self._border_title = title if title.cell_length else None
         self._border_subtitle = subtitle if subtitle.cell_length else None
+
+
+def _changed(before: Content | None, after: Content | None) -> tuple[int, int] | None:
+    """The cells [first, last) in which two titles of one length differ; None: all of the row may."""
+    if before is None or after is None:
+        return None
+    if not len(before.plain) == len(after.plain) == before.cell_length == after.cell_length:
+        return None
+    both = zip(_cells(before), _cells(after), strict=True)
+    places = [i for i, (old, new) in enumerate(both) if old != new]
+    return (places[0], places[-1] + 1) if places else None
+
+
+def _cells(text: Content) -> list[tuple[str, list[object]]]:
+    """Each character with its styles."""
+    return [(char, [s.style for s in text.spans if s.start <= i < s.end]) for i, char in enumerate(text.plain)]
 
 
 def _content(text: str | Content, style: RichStyle) -> Content:

@@ -11,15 +11,20 @@ from rich.style import Style
 from textual.binding import BindingType
 from textual.message import Message
 
+from rltui.model.paragraphs import TokenText
+from rltui.model.transcript import VIEWS
+from rltui.model.xray import MODES
 from rltui.text_lines import PIECE, crop, pad, printable, wrap
-from rltui.widgets.bindings import bindings
+from rltui.widgets.bindings import allowed, bindings
 from rltui.widgets.finding import Finding
 from rltui.widgets.lines import look_of
+from rltui.widgets.token_row import Spot, mono, spots_in, strip_text, text_segments
 
 if TYPE_CHECKING:
     from rltui.model.paragraphs import Paragraph
     from rltui.model.transcript import Item
     from rltui.model.transcript import Transcript as Model
+    from rltui.model.xray import Xray
     from rltui.sources.base import Json
 
 _ROLE_CELLS = 11  # "assistant", and a gap
@@ -39,19 +44,28 @@ class Transcript(Finding, inherit_bindings=False):
             super().__init__()
             self.view, self.turn = view, turn
 
+    class Read(Message):
+        """Another token is under the cursor, or the tokens show in other colours."""
+
+        def __init__(self, view: Transcript) -> None:
+            super().__init__()
+            self.view = view
+
     def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self.model: Model | None = None
+        self.mode = MODES[0]  # what the colours of tokens say
+        self._column = 0  # of the cursor in a row of tokens
         self._turn: int | None = None
         self._texts: list[Item] | None = None
 
-    def show(self, episode: Json, updates: Json | None = None) -> None:
+    def show(self, episode: Json, updates: Json | None = None, xray: Xray | None = None) -> None:
         """Show an episode (its text line) with what became known later; from its top, unless it is the same one."""
         from rltui.model.transcript import Transcript as Model
 
         same = self.model is not None and self.model.episode.get("cid") == episode.get("cid")
-        raw = self.model.raw if self.model is not None else False
-        self.model = Model(episode, updates or {}, raw)
+        view = self.model.view if self.model is not None else "conversation"
+        self.model = Model(episode, updates or {}, view, xray)
         if not same:
             self.cursor = self.window.top = (0, 0)
         self._renew()
@@ -94,10 +108,90 @@ class Transcript(Finding, inherit_bindings=False):
         if self.model is not None:
             self._kept(self.model.close_all)
 
-    def action_raw(self) -> None:
-        """As recorded, or as a conversation."""
+    def action_view(self) -> None:
+        """The conversation, its tokens, or the record."""
         if (model := self.model) is not None:
-            self._kept(lambda: model.set_raw(not model.raw))
+            self._set_view(VIEWS[(VIEWS.index(model.view) + 1) % len(VIEWS)])
+
+    def action_color(self) -> None:
+        """The next colour mode of the tokens; from another view, the tokens."""
+        if self.model is None:
+            return
+        if self.model.view != "tokens":
+            self._set_view("tokens")
+        else:
+            self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+            self.window.forget()
+            self.repaint(all=True)
+            self.post_message(self.Read(self))
+
+    def _set_view(self, view: str) -> None:
+        model = self.model
+        assert model is not None
+        self._column = 0
+        self._kept(lambda: model.set_view(view))
+        if view == "tokens":
+            first = next((i for i, item in enumerate(model.items) if isinstance(item.paragraph, TokenText)), None)
+            if first is not None and self.turn is None:
+                self.put((first, 0))
+        self.post_message(self.Read(self))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Single tokens can be walked where they show; elsewhere the keys go by."""
+        if action in ("previous_token", "next_token"):
+            return self.model is not None and self.model.view == "tokens"
+        return allowed(self, action)
+
+    def action_previous_token(self) -> None:
+        """The token before."""
+        self._walk(-1)
+
+    def action_next_token(self) -> None:
+        """The token after."""
+        self._walk(1)
+
+    def _walk(self, way: int) -> None:
+        spots = self._spots(self.cursor)
+        here = next((k for k, (a, b, _) in enumerate(spots) if a <= self._column < b), None)
+        if here is not None and 0 <= here + way < len(spots):
+            self._column = spots[here + way][0]
+            self.refresh_changed()
+            self.post_message(self.Read(self))
+            return
+        mine = spots[here][2] if here is not None else None
+        place, before = self.window.walk(self.cursor, way), self.cursor
+        # A token that goes on in the next row is walked once.
+        while place != before and all(i == mine for _, _, i in self._spots(place)):
+            place, before = self.window.walk(place, way), place
+        found = [spot for spot in self._spots(place) if spot[2] != mine]
+        if found:
+            self._column = found[0 if way > 0 else -1][0]
+            self.put(place)
+
+    @property
+    def token(self) -> tuple[TokenText, int] | None:
+        """The line and the number of the token under the cursor."""
+        spots = self._spots(self.cursor)
+        if not spots or self.model is None:
+            return None
+        i = next((i for a, b, i in spots if a <= self._column < b), spots[-1][2])
+        paragraph = self.model.items[self.cursor[0]].paragraph
+        return (paragraph, i) if isinstance(paragraph, TokenText) else None
+
+    def _spots(self, place: tuple[int, int]) -> list[Spot]:
+        """The tokens of a row of the text; none of a strip."""
+        if self.model is None or not self.window.height or place[0] >= len(self.model.items):
+            return []
+        paragraph = self.model.items[place[0]].paragraph
+        if not isinstance(paragraph, TokenText) or (mono(look_of(self)) and place[1] % 2):
+            return []
+        rows, width = self.window.rows(place[0]), max(1, self.size.width)
+        step = 2 if mono(look_of(self)) else 1
+        start = sum(len(self._bare(row, width)) for row in rows[: place[1] : step])
+        return spots_in(paragraph, start, start + len(self._bare(rows[place[1]], width)))
+
+    def _bare(self, row: str, width: int) -> str:
+        return row[self._lead(width) :]
 
     def action_copy(self) -> None:
         """The turn under the cursor, or what stands above the turns."""
@@ -111,7 +205,10 @@ class Transcript(Finding, inherit_bindings=False):
             self.app.copy("\n".join(lines), "turn" if turn is not None else "summary")  # type: ignore[attr-defined]
 
     def moved(self) -> None:
-        """Say when another turn is reached."""
+        """Say when another turn is reached, or another token."""
+        if self.model is not None and self.model.view == "tokens":
+            self.refresh_changed()
+            self.post_message(self.Read(self))
         if self.turn != self._turn:
             self._turn = self.turn
             self.post_message(self.Moved(self, self._turn))
@@ -129,6 +226,8 @@ class Transcript(Finding, inherit_bindings=False):
         if found.fold is not None:
             return [self._head(found, width)]
         label, lead = self._label(found.paragraph, width), " " * self._lead(width)
+        if isinstance(found.paragraph, TokenText):
+            return self._token_rows(found.paragraph, label, lead, width)
         rows = [lead + row for row in wrap(_shown(found.paragraph.text), width - len(lead))]
         if not label:
             return rows
@@ -136,11 +235,37 @@ class Transcript(Finding, inherit_bindings=False):
             return [crop(label, width), *rows]
         return [label + rows[0].removeprefix(lead), *rows[1:]]
 
+    def _token_rows(self, paragraph: TokenText, label: str, lead: str, width: int) -> list[str]:
+        """Rows cut at the cell, so that each character knows its token; without colours each with its strip."""
+        look, xray = look_of(self), self.model.xray if self.model is not None else None
+        found, start = [], 0
+        for text in wrap(paragraph.text, width - len(lead), words=False):
+            found.append((label if label and not found and width >= _NARROW else lead) + text)
+            if mono(look) and xray is not None:
+                spots = spots_in(paragraph, start, start + len(text))
+                found.append(lead + strip_text(look, xray, self.mode, paragraph, text, spots))
+            start += len(text)
+        return found
+
+    def _token_segments(self, paragraph: TokenText, item: int, row: int, text: str, width: int) -> list[Segment]:
+        look, lead = look_of(self), self._lead(width)
+        assert self.model is not None and self.model.xray is not None
+        head = Segment(text[:lead], look.style(paragraph.label_style))
+        if mono(look) and row % 2:
+            return [Segment(text, look.style("dim"))]
+        spots, cursor = self._spots((item, row)), None
+        if (item, row) == self.cursor and (token := self.token) is not None:
+            cursor = token[1]
+        xray = self.model.xray
+        return [head, *text_segments(look, xray, self.mode, paragraph, text[lead:], spots, cursor)]
+
     def row_segments(self, item: int, row: int, text: str, width: int) -> list[Segment]:
         """Dim labels, roles in their colours."""
         assert self.model is not None
         found, look = self.model.items[item], look_of(self)
         paragraph = found.paragraph
+        if isinstance(paragraph, TokenText):
+            return self._token_segments(paragraph, item, row, text, width)
         base = look.style(paragraph.style)
         if found.fold is not None:
             return self._head_segments(found, text, base)

@@ -24,7 +24,7 @@ def test_nothing_heavy_is_imported_before_the_first_paint():
     assert heavy & set(json.loads(done.stdout)) == set()
 
 
-async def test_each_number_is_a_screen_and_a_planned_one_names_its_verb(folder):
+async def test_each_number_is_a_screen(folder):
     app = build(folder)
     async with app.run_test(size=(100, 30)) as pilot:
         await until(app, "No runs under")
@@ -32,7 +32,7 @@ async def test_each_number_is_a_screen_and_a_planned_one_names_its_verb(folder):
             ("2", "single GPU LoRA"),
             ("3", "No config is chosen"),
             ("5", "No task_url"),
-            ("6", "rltui config diff"),
+            ("6", "Mark two runs with space"),
         ):
             await pilot.press(key)
             await until(app, verb)
@@ -214,15 +214,6 @@ async def test_an_update_sends_the_cells_that_changed_and_no_other(folder):
         assert update is not None
         sent = update.render_segments(app.console)
         assert sent.startswith(f"\x1b[{y + 1};{x + 31}H") and sent.count("x") == 3
-
-
-async def test_a_planned_screen_says_it_all_where_there_is_little_room(folder):
-    app = build(folder)
-    async with app.run_test(size=(60, 20)) as pilot:
-        await pilot.press("6")
-        words = " ".join((await until(app, "Compare will show")).split())
-        assert "Compare will show two to six runs side by side. It is not built yet." in words
-        assert "Today: rltui config diff A B, rltui show RUN" in words
 
 
 async def test_q_leaves_at_once_where_the_run_could_never_be_read(folder):

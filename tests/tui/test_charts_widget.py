@@ -115,7 +115,7 @@ async def test_zoom_ends_following_and_out_again_follows() -> None:
         chart.focus()
         await pilot.press("+")
         assert chart.options.view == (51, 101)
-        assert "not following (last step 101)" in shown(chart)[-1]
+        assert "not following" in shown(chart)[-1]
         data.pyramid.append(150, 1.0)
         chart.refresh_data()
         assert chart.options.view == (51, 101)
@@ -195,3 +195,28 @@ async def test_another_look_draws_again() -> None:
         assert "".join(shown(chart)).isascii()
         colored = [s for y in range(10) for s in chart.render_line(y) if s.style and s.style.color]
         assert {s.style.color for s in colored} <= {chart.rich_style.color}
+
+
+async def test_pan_moves_a_zoomed_range_as_far_as_there_are_points() -> None:
+    chart = Chart()
+    async with Screenful(chart).run_test(size=(60, 20)) as pilot:
+        chart.set_series([series([float(i) for i in range(101)])])
+        chart.focus()
+        await pilot.press("{")
+        assert chart.options.view is None  # all of it shows
+        await pilot.press("+", "+", "{")
+        assert chart.options.view == (69.75, 94.75)
+        await pilot.press(*"{{{{{{{{{{{{")
+        assert chart.options.view == (1, 26)
+        await pilot.press("}")
+        assert chart.options.view == (7.25, 32.25)
+
+
+async def test_the_cursor_of_runs_of_unequal_length_reaches_the_end_of_the_longest() -> None:
+    chart, long = Chart(), series([float(i) for i in range(30)], "long")
+    async with Screenful(chart).run_test(size=(60, 20)) as pilot:
+        chart.set_series([series([1.0] * 5, "short"), Series("long", long.pyramid, 1)])
+        chart.focus()
+        await pilot.press("h", "h")
+        assert chart.options.cursor == 29
+        assert shown(chart)[0].startswith("● short 1  ■ long 28")

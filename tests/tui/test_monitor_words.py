@@ -6,13 +6,13 @@ import pytest
 from rich.segment import Segment
 
 from rltui.look import default_look
+from rltui.model.episode_query import FilterError, parse
+from rltui.model.log_feed import merged
 from rltui.model.metrics import MetricStore
-from rltui.screens.monitor.episode_filter import FilterError, parse
+from rltui.model.now import now_lines
+from rltui.model.progress import elapsed, freshness, progress
 from rltui.screens.monitor.episode_line import head, line
 from rltui.screens.monitor.event_rows import EventRows
-from rltui.screens.monitor.log_feed import merged
-from rltui.screens.monitor.now import now_lines
-from rltui.screens.monitor.progress import elapsed, freshness, progress
 from rltui.screens.quit import quit_screen
 from rltui.screens.steer import loss, told, verbs
 from rltui.text import width

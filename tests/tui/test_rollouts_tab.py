@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 from rltui.model.episode_view import EpisodeView
@@ -35,13 +36,13 @@ async def test_while_a_filter_looks_for_episodes_the_last_one_stays(folder, monk
         go_on.wait()
         yield from scan(view)
 
-    monkeypatch.setattr(EpisodeView, "scan", slow)
     app = build(folder, run_dir=run_in(folder, "alpha"))
     try:
         async with app.run_test(size=(120, 30)) as pilot:
             await until(app, "step 4/4")
             await pilot.press("R")
             await until(app, "Question")
+            monkeypatch.setattr(EpisodeView, "scan", slow)
             await pilot.press("/", *"step > 0", "enter")
             await until(app, "Looking through the episodes")
             assert "Episode 79" in screen_text(app) and "Question" in screen_text(app)
@@ -61,3 +62,74 @@ async def test_a_run_without_episodes_says_so(folder):
         await pilot.press("R")
         await until(app, "No episode yet")
         await until(app, "No episode is under the cursor")
+
+
+async def test_a_group_shows_its_members_a_diff_of_two_and_the_way_back(folder):
+    app = build(folder, run_dir=run_in(folder, "alpha"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(app, "step 4/4")
+        await pilot.press("R", "/", *"split = train and iteration = 2", "enter")
+        await until(app, "32 of 80")
+        await pilot.press("v")
+        text = await until(app, "Groups, iteration 2")
+        await until(app, "#6  reward")  # the page with the member that the cursor was on
+        await until(app, "> It is")
+        assert "7-8 of 8" in screen_text(app)
+        await pilot.press("left", "left")
+        await until(app, "4-6 of 8")
+        await pilot.press("d")
+        text = await until(app, "[-#5 (reward")
+        assert "{+ Let me explain why.+}" in text
+        await pilot.press("escape")
+        await until(app, "turns locked")
+        await pilot.press("{")
+        await until(app, "Group 6 · seed 6")
+        await pilot.press("escape")
+        await until(app, "32 of 80")  # the filter is still there
+        await pilot.press("t")
+        await until(app, "seed = 7 and split = train")
+
+
+async def test_tokens_are_read_out_and_what_is_missing_is_said(folder):
+    app = build(folder, run_dir=run_in(folder, "alpha"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(app, "step 4/4")
+        await pilot.press("R", "/", *"split = train", "enter")
+        await until(app, "64 of 80")
+        await until(app, "Episode 71")
+        await pilot.press("enter", "c")
+        await until(app, "behaviour log-probability  0 ")
+        await until(app, "not trained: it was given")
+        for _ in range(20):
+            await pilot.press("right")
+        await until(app, "learner -")
+        recorded = app.opened.model.source
+        ids = recorded.tokens(recorded.episode(71)["branches"][0]["arr"])["ids"]
+        assert f"id {int(ids[20])} " in screen_text(app)
+        await pilot.press("c")
+        await until(app, "ratio learner/behaviour")
+        await pilot.press("V")  # the record
+        await until(app, lambda: "ratio learner/behaviour" not in screen_text(app))
+
+
+async def test_what_the_list_says_is_what_the_verb_prints(folder, capsys):
+    """Each number of each line, and the histogram."""
+    from rltui.cli import main as entry
+    from rltui.model.episode_list import bins
+
+    path = run_in(folder, "alpha")
+    assert entry.main(["rollouts", str(path), "--where", "s > 1", "--sort", "reward, best first", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    app = build(folder, run_dir=path)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await until(app, "step 4/4")
+        await pilot.press("R", "/", *"s > 1", "enter", "o", "j", "enter")
+        await until(app, f"{printed['kept']} of 80")
+        await until(app, f"{printed['episodes'][0]['reward']:.3f}")
+        text = screen_text(app)
+        lines = [line for line in text.splitlines() if f"{printed['episodes'][0]['s']:.4f}" in line]
+        first = printed["episodes"][0]
+        assert any(f"{first['advantage']:+.2f}" in line and f" {first['seed']} " in line for line in lines)
+        shown = app.screen.query_one("#bins").rows.bins
+        assert [{"low": b.low, "high": b.high, "count": b.count} for b in shown] == printed["bins"]
+    assert sum(b.count for b in bins([0.0, 0.0, 1.0])) == 3

@@ -147,10 +147,7 @@ async def test_runs(opening: Open) -> None:
         await walk.snap("help", only="Pane")
         await walk.press("escape", ":", *"mon")
         await walk.snap("palette", only="Pane")
-        await walk.press("escape", "6")
-        await walk.until("Compare will")
-        await walk.snap("planned", wide=True)
-        await walk.press("7")
+        await walk.press("escape", "7")
         await walk.until("No run is open.")
         await walk.snap("doctor_empty")
 

@@ -218,10 +218,10 @@ async def test_raw_shows_the_record_with_its_escapes_as_text() -> None:
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.pause()
         app.view.show(episode([_turn(0, "a\x1b[31mb")]))
-        await pilot.press("v")
+        await pilot.press("V", "V")
         await pilot.pause()
         assert any('"text": "a\\u001b[31mb"' in row for row in app.rows())
-        await pilot.press("v")
+        await pilot.press("V")
         await pilot.pause()
         assert any(row.endswith("assistant  ab") for row in app.rows())
 

@@ -158,6 +158,9 @@ class Learner:
             "optim/skipped": float(update is None),
             "time/forward_backward": forward_backward,
         }
+        if self.policy.device.type == "cuda":
+            retries = torch.cuda.memory_stats().get("num_alloc_retries", 0)
+            values["system/alloc_retries"] = float(sum(parallel.gather(retries)))  # since the start, of all ranks
         metrics, nonfinite = split_finite(values)
         result = StepResult(
             step=step,

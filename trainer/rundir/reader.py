@@ -214,6 +214,15 @@ class RunReader:
         """Those lines merged: {adv, excl, detail, branches: {number: {w, s, clip, …}}}."""
         return merge_updates(self.updates(n))
 
+    def recent_updates(self, rows: int = 4_000) -> Cursor:
+        """Where the last `rows` lines of updates.jsonl begin."""
+        try:
+            found = self.paths.updates.lstat()
+        except FileNotFoundError:
+            return Cursor()
+        start = max(0, found.st_size // UPDATE_BYTES - rows) * UPDATE_BYTES
+        return Cursor(found.st_ino, start) if start else Cursor()
+
     def groups(self) -> list[Json]:
         """Closed groups that count, in the order of writing."""
         self._noted(self._groups.refresh(self.paths))

@@ -45,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=24, help="sampled tokens a turn, about")
+    parser.add_argument("--judge", action="store_true", help="the episodes are judged, too")
     parser.add_argument("--seconds", type=float, default=None, help="of --live: end by itself after so long")
     parser.add_argument(
         "--live", type=float, default=None, metavar="RATE", help="then go on at RATE episodes a second until Ctrl-C"
@@ -55,7 +56,14 @@ def main(argv: list[str] | None = None) -> int:
     if args.dir.exists() and any(args.dir.iterdir()):
         print(f"{args.dir} is not empty; name another folder.", file=sys.stderr)
         return 2
-    config = SynthConfig(episodes=args.episodes, kind=args.kind, seed=args.seed, turns=args.turns, tokens=args.tokens)
+    config = SynthConfig(
+        episodes=args.episodes,
+        kind=args.kind,
+        seed=args.seed,
+        turns=args.turns,
+        tokens=args.tokens,
+        judge=args.judge,
+    )
     if args.live is not None:
         from trainer.rundir.synth_live import live
 

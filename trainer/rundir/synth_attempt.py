@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from trainer.rollout.types import Branch
 from trainer.rundir.checkpoints import begin_checkpoint, finish_checkpoint, point, prune
 from trainer.rundir.jsonl import iso
 from trainer.rundir.process import ProcessId
@@ -16,6 +17,7 @@ from trainer.rundir.records import EpisodeRecord, Exclusion, GroupRecord
 from trainer.rundir.synth_data import (
     SynthConfig,
     draw_branch,
+    learner_logp,
     pipeline_now,
     resolved_document,
     reward_level,
@@ -24,6 +26,7 @@ from trainer.rundir.synth_data import (
     system_metrics,
     turn_record,
 )
+from trainer.rundir.synth_judge import SynthJudge
 from trainer.rundir.synth_logs import SynthLogs
 from trainer.rundir.writer import RunWriter
 
@@ -69,7 +72,9 @@ class Attempt:
             clock=self.clock,
         )
         self.excluded = 0
+        self.branches: dict[int, Branch] = {}  # by n, of episodes that a step has yet to use
         self.logs = SynthLogs(self.writer.paths, attempt, self.clock)
+        self.judge = SynthJudge(config.seed, self.writer) if config.judge else None
 
     def wait(self, seconds: float, episodes: int = 0) -> None:
         """Let time pass, in which so many episodes were played."""
@@ -94,6 +99,8 @@ class Attempt:
         config, writer = self.config, self.writer
         if self.attempt == 1:
             writer.resolved(resolved_document(config))
+            if self.judge is not None:
+                self.judge.begin()
             writer.event("rl.job.created", "Job created", step=0, label=writer.document.label)
             writer.event("rl.job.started", "Job started", step=0)
             self._evaluate(0)
@@ -133,6 +140,7 @@ class Attempt:
             values = step_metrics(self.random, config, iteration)
             if update == config.updates - 1:
                 values |= reward_metrics(rewards, config.group_size)
+                values |= self.judge.closing() if self.judge is not None else {}
             self.logs.step(at, values)
             writer.metrics(values, step=at, iteration=iteration, epoch=1, weight_version=iteration)
             writer.event(
@@ -228,8 +236,8 @@ class Attempt:
         writer.update(n, step=step, iteration=iteration, kind="group", adv=advantage, excl=None)
         ratio = float(np.exp(self.random.normal(0, 0.01)))
         arr = None
-        if self.config.learner_blocks and n % 16 == 0:
-            arr = writer.learner_block(n, 0, {"logp_learner": np.zeros(8, np.float32)})
+        if self.config.learner_blocks:
+            arr = writer.learner_block(n, 0, {"logp_learner": learner_logp(self.branches.pop(n), ratio, n)})
         writer.update(
             n,
             step=step,
@@ -259,10 +267,19 @@ class Attempt:
                 code="http_error", detail={"status": 500, "tries": 3}, evidence="Internal Server Error"
             )
         wall = 1.0 + float(self.random.random())
-        return self.writer.episode(
+        step = iteration * config.updates
+        cid = f"{self.writer.job_id}-{iteration}-{seed}-{member}-0-{self.random.bytes(12).hex()}"
+        event = outcome = None
+        tracks: dict[str, float] = {}
+        if self.judge is not None and reward is not None:
+            event, outcome, tracks = self.judge.of(cid, step, iteration, reward, self.clock.now)
+        n = self.writer.episode(
             EpisodeRecord(
-                cid=f"{self.writer.job_id}-{iteration}-{seed}-{member}-0-{self.random.bytes(12).hex()}",
-                step=iteration * config.updates,
+                cid=cid,
+                je=event,
+                jo=outcome,
+                judge={"tracks": tracks} if tracks else None,
+                step=step,
                 iteration=iteration,
                 split=split,
                 seed=seed,
@@ -284,6 +301,9 @@ class Attempt:
                 timings={"queue": 0.05, "app": 0.1, "generate": wall - 0.2, "total": wall},
             )
         )
+        if split == "train" and config.learner_blocks:
+            self.branches[n] = branch
+        return n
 
     def _evaluate(self, iteration: int) -> None:
         step = iteration * self.config.updates

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainer.rollout.types import Branch, Span
 from trainer.rundir.records import TurnRecord
+from trainer.rundir.synth_judge import TIMEOUT_S, WEIGHTS
 
 KINDS = {
     "healthy": "reward rises, the run succeeds",
@@ -37,6 +38,7 @@ class SynthConfig(msgspec.Struct, kw_only=True, frozen=True):
     eval_every: int = 10  # iterations
     checkpoint_every: int = 10
     learner_blocks: bool = True
+    judge: bool = False  # whether episodes are judged, too
 
     @property
     def per_iteration(self) -> int:
@@ -78,6 +80,15 @@ def draw_branch(random: np.random.Generator, config: SynthConfig, iteration: int
         prefix=["first"] + ["clean"] * (config.turns - 1),
     )
     return branch, spans
+
+
+def learner_logp(branch: Branch, ratio: float, seed: int) -> np.ndarray:
+    """Log-probabilities [tokens] whose mean log-ratio to the behaviour's is that of `ratio`; a draw of its own."""
+    mask = np.asarray(branch.mask, bool)
+    noise = np.random.default_rng(seed).normal(0, 0.03, len(mask))
+    found = np.zeros(len(mask), np.float32)
+    found[mask] = np.asarray(branch.logp)[mask] + noise[mask] - noise[mask].mean() + math.log(ratio)
+    return found
 
 
 def step_metrics(random: np.random.Generator, config: SynthConfig, iteration: int) -> dict[str, float]:
@@ -133,9 +144,15 @@ def step_metrics(random: np.random.Generator, config: SynthConfig, iteration: in
 def system_metrics(random: np.random.Generator) -> dict[str, float]:
     """A sample of the machine."""
     noise = random.normal(0, 1, 2)
+    util = [float(np.clip(mean + 0.05 * noise[0], 0, 1)) for mean in (0.8, 0.74)]
     return {
-        "system/gpu_util": float(np.clip(0.8 + 0.05 * noise[0], 0, 1)),
-        "system/gpu_mem": 0.72,
+        "system/gpu_util": sum(util) / len(util),
+        "system/gpu_mem": 0.88,
+        "system/gpu_util_0": util[0],
+        "system/gpu_util_1": util[1],
+        "system/gpu_mem_0": 0.76,
+        "system/gpu_mem_1": 0.88,
+        "system/alloc_retries": 0.0,
         "system/cpu": float(np.clip(0.35 + 0.05 * noise[1], 0, 1)),
         "system/rss": 6.0e9,
         "system/disk_free_gib": 210.0,
@@ -206,4 +223,8 @@ def resolved_document(config: SynthConfig) -> dict[str, Any]:
         "iterations": config.iterations,
         "steps": config.iterations * config.updates,
     }
-    return {"schema": 1, "config_hash": "0" * 64, "values": {}, "warnings": [], "derived": derived}
+    document = {"schema": 1, "config_hash": "0" * 64, "values": {}, "warnings": [], "derived": derived}
+    if config.judge:
+        timeout = {"value": TIMEOUT_S, "origin": "default"}
+        document |= {"values": {"judge": {"timeout_s": timeout}}, "effective_blend": WEIGHTS}
+    return document

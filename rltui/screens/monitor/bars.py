@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual import events
 
 from rltui.actions.keynames import shown
-from rltui.screens.monitor.progress import freshness, progress
+from rltui.model.progress import freshness, progress
 from rltui.text import width
 from rltui.text_lines import crop, printable
 from rltui.widgets.bar import Bar, Part
@@ -27,7 +27,7 @@ TABS = (
     ("pipeline", "Pipeline"),
     ("logs", "Logs"),
 )
-BUILT = ("overview", "rollouts", "logs")
+BUILT = ("overview", "metrics", "rollouts", "judge", "pipeline", "logs")
 
 
 class TabBar(Bar):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
 
+from rltui.model.episode_list import plain
+from rltui.model.episode_query import number_of
 from rltui.screens.runs_line import padded
 from rltui.text import clean
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 # (title, cells, right-aligned); `end` takes the rest
 _COLUMNS = (("iter", 5, True), ("seed", 6, True), ("group", 6, True), ("reward", 7, True), ("turn", 4, True))
-_TOKENS = ("tokens", 6, True)
+_MORE = (("tokens", 6, True), ("adv", 6, True), ("s", 7, True), ("lag", 3, True))  # as far as there is room
 END_LEAST = 10
 
 
@@ -28,8 +30,10 @@ def head(cells: int, look: Look) -> list[Segment]:
 def columns(cells: int) -> list[tuple[str, int, bool]]:
     """What fits beside the reason for the end."""
     found = list(_COLUMNS)
-    if cells >= sum(size + 1 for _, size, _ in [*found, _TOKENS]) + 2 + END_LEAST:
-        found.append(_TOKENS)
+    for column in _MORE:
+        if cells < sum(size + 1 for _, size, _ in [*found, column]) + 2 + END_LEAST:
+            break
+        found.append(column)
     return found
 
 
@@ -46,7 +50,10 @@ def line(row: Mapping[str, Any], cells: int, look: Look) -> list[Segment]:
         "group": group if row.get("split") != "eval" else "eval",
         "reward": _reward(row.get("R")),
         "turn": _int(row.get("turns")),
-        "tokens": _int((row.get("tok") or [None, None])[1]),
+        "tokens": plain(row.get("tok")),
+        "adv": _number(row.get("adv"), "+.2f"),
+        "s": _number(row.get("s"), ".4f"),
+        "lag": plain(row.get("lag")),
     }
     shown = columns(cells)
     before = [(title, size) for title, size, _ in shown]
@@ -54,8 +61,10 @@ def line(row: Mapping[str, Any], cells: int, look: Look) -> list[Segment]:
     left = "".join(f" {values[title][:size]:>{size}}" for title, size in before[:at])
     right = "".join(f" {values[title][:size]:>{size}}" for title, size in before[at + 1 :])
     end = clean(excluded or row.get("stop") or "", 60)
+    clip = row.get("clip") if row.get("clip") in ("low", "high") else ""
     rest = cells - sum(size + 1 for _, size in before) - 2
-    good = row.get("stop") == "completed" and not excluded
+    end += f"  clip {clip}" if clip and len(end) + len(clip) + 7 <= rest else ""
+    good = not clip and row.get("stop") == "completed" and not excluded
     return [
         Segment(left, style(base)),
         Segment(f" {values['reward'][:7]:>7}", style(base if excluded else "strong")),
@@ -69,4 +78,9 @@ def _int(value: Any) -> str:
 
 
 def _reward(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, int | float) and not isinstance(value, bool) else "-"
+    return _number(value, ".3f")
+
+
+def _number(value: Any, form: str) -> str:
+    found = number_of(value)
+    return "-" if found is None else format(found, form)

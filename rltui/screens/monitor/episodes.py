@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 
-from rltui.screens.monitor.episode_filter import Filter, number_of, parse
+from rltui.model.episode_list import Bin, bins, view_of
+from rltui.model.episode_view import EpisodeView
+from rltui.model.fates import Fates
 from rltui.screens.monitor.episode_line import line
-from rltui.sources.base import Unreadable
+from rltui.sources.base import Json, Unreadable
 
 if TYPE_CHECKING:
     from rltui.look.look import Look
-    from rltui.model.episode_view import EpisodeView
+    from rltui.model.episodes import EpisodeRows
     from rltui.model.run import RunModel
 
-# name: (index field, highest first); newest needs no search
-SORTS: dict[str, tuple[str, bool]] = {
-    "newest": ("", False),
-    "reward, best first": ("R", True),
-    "reward, worst first": ("R", False),
-    "length": ("tok", True),
-}
+SLICE_S = 0.1  # of a search, then what else is to be read has its turn
 
 
 class Episodes:
@@ -31,37 +27,54 @@ class Episodes:
     def __init__(self, model: RunModel) -> None:
         self._rows = model.episodes
         self._rows.order = "newest"
-        self._source = model.source
+        self.source = model.source
+        self.fates = Fates(model.source)
         self.view: EpisodeView | None = None
+        self._all = EpisodeView(self._rows, fields=("R",))  # for the histogram of all
         self.text = ""
         self.sort = "newest"
-        self._filter: Filter | None = None
 
     def choose(self, text: str, sort: str) -> None:
         """Filter and sort; FilterError leaves both as they were. The caller has `scan` called in the thread."""
-        wanted = parse(text)
-        self.text, self.sort, self._filter = text.strip(), sort, wanted
-        field, down = SORTS[sort]
-        if wanted is None and not field:
-            self.view = None
-            return
-        from rltui.model.episode_view import EpisodeView
+        self.view = view_of(self._rows, self.fates, text, sort)
+        self.text, self.sort = text.strip(), sort
 
-        fields = (*(wanted.fields if wanted else ()), *((field,) if field else ()))
-        key = (lambda row: number_of(row.get(field))) if field else None
-        self.view = EpisodeView(
-            self._rows, wanted.keep if wanted else None, key=key, reverse=down, fields=tuple(dict.fromkeys(fields))
-        )
-
-    def scan(self, told: Callable[[], Any]) -> None:
-        """Look at the episodes that came since; for the thread that reads. `told` after each slice."""
+    def scan(self) -> bool:
+        """Look at what came since, for a moment; for the thread that reads. True: there is more."""
+        deadline = time.monotonic() + SLICE_S
         view = self.view
-        if view is not None:
-            for _ in view.scan():
-                if view is not self.view:
-                    return
-                told()
-            told()
+        late = view is not None and view.late
+        if not late and view is not None and self._step(view, deadline):
+            return True
+        for _ in self.fates.refresh():
+            if time.monotonic() > deadline:
+                return True
+        if late and view is not None and self._step(view, deadline):
+            return True
+        return self._step(self._all, deadline)
+
+    @staticmethod
+    def _step(view: EpisodeView, deadline: float) -> bool:
+        for scanned, total in view.scan():
+            if time.monotonic() > deadline and scanned < total:
+                return True
+        return False
+
+    def row(self, n: int) -> Json:
+        """The index row of episode n with what became of it."""
+        try:
+            return self.fates.over(self._rows.of(n))
+        except Unreadable:
+            return {"n": n}
+
+    @property
+    def rows(self) -> EpisodeRows:
+        """All of them, by number."""
+        return self._rows
+
+    def bins(self) -> list[Bin]:
+        """The rewards of those that are shown."""
+        return bins((self.view or self._all).rewards)
 
     def __len__(self) -> int:
         return len(self._rows) if self.view is None else len(self.view)
@@ -91,11 +104,7 @@ class Episodes:
         n = self.key(i)
         if n is None:
             return []
-        try:
-            row = self._rows.of(n)
-        except Unreadable:
-            row = {"n": n}
-        return line(row, width, look)
+        return line(self.row(n), width, look)
 
     def info(self) -> str:
         """Of all, how many are shown."""

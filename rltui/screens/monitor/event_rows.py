@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
 
-from rltui.screens.monitor.progress import epoch
+from rltui.model.event_view import Event, told
+from rltui.model.progress import epoch
 from rltui.text import clean, fit
 
 if TYPE_CHECKING:
     from rltui.look.look import Look
 
-LEFT_OUT = frozenset({"rl.train.step", "rl.metrics", "rl.heartbeat", "rl.phase"})
 LEVELS = {"warning": "watch", "error": "act"}
-Event = Mapping[str, Any]
 
 
 class EventRows:
@@ -30,13 +29,7 @@ class EventRows:
         if events is self._seen:
             return
         self._seen = events
-        self._rows = []
-        for event in events:
-            said_before = bool(self._rows) and self._rows[-1].get("message") == event.get("message")
-            words = event.get("message") or event.get("type")
-            # The failure of a training is one of its job, too.
-            if words and event.get("type") not in LEFT_OUT and not said_before:
-                self._rows.append(event)
+        self._rows = told(events)
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -9,8 +9,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
+from rltui.model.log_feed import LogFeed
 from rltui.model.log_lines import Level
-from rltui.screens.monitor.log_feed import LogFeed
+from rltui.model.moment import moment
 from rltui.screens.monitor.tab import Tab
 from rltui.screens.monitor.writing import write_text
 from rltui.text import clean
@@ -62,8 +63,11 @@ class Logs(Tab):
         self.set_interval(self._opened.period_s, self._more)
 
     def update(self, model: RunModel, what: frozenset[str]) -> None:
-        if self._feed is None:
-            self._feed = LogFeed(model.source)
+        if self._feed is None or "logs" in what:  # the time has moved
+            self._feed = LogFeed(model.source, events=True)
+            level = self.view.store.level_shown
+            self.view.clear()
+            self.view.show_level(level)
             self._read()
 
     def _more(self) -> None:
@@ -102,6 +106,21 @@ class Logs(Tab):
         self.query_one(FindPane).set_info(self.view.status)
 
     # Actions
+
+    def action_time(self) -> None:
+        """Ask for a time, and go to the first line from then on."""
+        from rltui.screens.ask import AskScreen
+
+        ask = AskScreen("Go to a time", "time", "HH:MM, HH:MM:SS, a date with one, or step N", self._moment)
+        self.app.push_screen(ask, self._jump)
+
+    def _moment(self, text: str) -> float:
+        """Epoch seconds. ValueError: it names no time of this run."""
+        return moment(text, self._opened.model)
+
+    def _jump(self, at: float | None) -> None:
+        if at is not None and not self.view.go_to_time(at):
+            self.screen.say("no line of the log is as late")  # type: ignore[attr-defined]
 
     async def action_file(self) -> None:
         from rltui.screens.choice import Choice, ChoiceScreen

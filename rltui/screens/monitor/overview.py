@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from textual import events, on
@@ -14,10 +13,14 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.timer import Timer
 
-from rltui.charts.parts import Axis, Mark, Series
+from rltui.charts.parts import Axis, Series
+from rltui.model.along import AXES, STEP, Along, written
+from rltui.model.marks import marks
+from rltui.model.metrics import MetricStore
+from rltui.model.now import Line, now_lines
+from rltui.model.overview_view import PLANS, Plan
 from rltui.screens.monitor.event_rows import EventRows
 from rltui.screens.monitor.health import HealthRows
-from rltui.screens.monitor.now import Line, now_lines
 from rltui.screens.monitor.tab import OpenTab, Tab
 from rltui.screens.own_app import own_app
 from rltui.text_lines import wrap
@@ -33,35 +36,6 @@ if TYPE_CHECKING:
 
 CHARTS_S = 1.0  # at least, between two draws of the charts
 _NAME = 10  # cells
-MARKED = {"set", "checkpoint", "evaluate"}  # requests that leave a mark on every chart
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One chart: the first set of metrics of which there are any, by (title, names with their words)."""
-
-    id: str
-    ema: float
-    sets: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-
-
-PLANS = (
-    Plan("reward", 0.6, (("reward", (("reward/mean", "mean"),)), ("eval reward", (("eval/reward_mean", "mean"),)))),
-    Plan("loss", 0.6, (("loss", (("gspo/loss", "loss"),)),)),
-    Plan(
-        "policy",
-        0.6,
-        (("entropy", (("entropy", "entropy"),)), ("response tokens", (("length/mean", "mean"),))),
-    ),
-    Plan(
-        "update",
-        0.6,
-        (
-            ("clip fraction", (("gspo/clip_frac_high", "high"), ("gspo/clip_frac_low", "low"))),
-            ("gradient norm", (("optim/grad_norm", "norm"),)),
-        ),
-    ),
-)
 
 
 class NowLines(Lines, inherit_bindings=False):
@@ -118,11 +92,12 @@ class Overview(Tab):
         self._charts: dict[str, Chart] = {}
         self._shown: dict[str, tuple[str, ...]] = {}
         self._model: RunModel | None = None
+        self._along = Along(MetricStore())
         self._drawn_at = -CHARTS_S
         self._due: Timer | None = None  # the next draw of the charts
 
     def compose(self) -> ComposeResult:
-        axes = (Axis(), Axis("time", self._time_of))
+        axes = tuple(self._axis(name) for name in AXES)
         for plan in PLANS:
             self._charts[plan.id] = Chart(ema=plan.ema, axes=axes, id=f"chart-{plan.id}")
         panes = [Pane(self._charts[plan.id], title=plan.sets[0][0], id=f"pane-{plan.id}") for plan in PLANS]
@@ -133,11 +108,19 @@ class Overview(Tab):
             yield Pane(NowLines(), title="Now", id="pane-now")
             yield Pane(VirtualList(self._events, follow=True, id="events"), title="Last events")
 
+    def _axis(self, name: str) -> Axis:
+        # The run's own numbers are there later than the charts.
+        return Axis() if name == STEP else Axis(name, lambda step: written(name, self._along.at(name, step)))
+
     def start(self) -> None:
         focus_now(self.query_one("#chart-reward"))
 
     def update(self, model: RunModel, what: frozenset[str]) -> None:
+        if model.metrics is not self._along.metrics:
+            self._along = Along(model.metrics)
         self._model = model
+        if what & {"status", "metrics"}:
+            self._along.update(model.status)
         if "metrics" in what and self._due is None:
             # A chart that grows changes in most of its cells: once a second is enough, however often the rest is.
             wait = self._drawn_at + CHARTS_S - time.monotonic()
@@ -148,9 +131,9 @@ class Overview(Tab):
         if "events" in what:
             self._events.update(model.events)
             self.query_one("#events", VirtualList).append_rows()
-            marks = _marks(model)
+            found = marks(model.events)
             for chart in self._charts.values():
-                chart.set_options(marks=marks)
+                chart.set_options(marks=found)
         if "status" in what and not model.live:  # the last one, after which no metrics come
             for chart in self._charts.values():
                 chart.set_options(growing=False)
@@ -238,19 +221,3 @@ class Overview(Tab):
     def _iteration_of(self, step: float) -> int | None:
         point = self._model.metrics.labels["iteration"].at(step) if self._model is not None else None
         return int(point[1]) if point is not None else None
-
-    def _time_of(self, step: float) -> str:
-        point = self._model.metrics.labels["time"].at(step) if self._model is not None else None
-        return time.strftime("%H:%M", time.localtime(point[1])) if point is not None else ""
-
-
-def _marks(model: RunModel) -> tuple[Mark, ...]:
-    """Where a person asked for something, and where an attempt went on."""
-    found = []
-    for event in model.events:
-        data: Any = event.get("data") or {}
-        if event.get("type") == "rl.control.done" and data.get("action") in MARKED:
-            found.append(Mark(float(event.get("step") or 0), str(data["action"])))
-        elif event.get("type") == "rl.resumed" and isinstance(data.get("from_step"), int):
-            found.append(Mark(float(data["from_step"]), f"attempt {event.get('attempt')}"))
-    return tuple(found)

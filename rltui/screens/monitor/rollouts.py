@@ -8,17 +8,18 @@ from rich.segment import Segment
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.timer import Timer
 
-from rltui.screens.monitor.episode_filter import FilterError
+from rltui.model.episode_list import SORTS
+from rltui.model.episode_query import FilterError
+from rltui.screens.monitor.comparing import Comparing
 from rltui.screens.monitor.episode_line import head
-from rltui.screens.monitor.episodes import SORTS, Episodes
-from rltui.screens.monitor.tab import Tab
-from rltui.screens.monitor.writing import write_text
-from rltui.screens.own_app import own_app
-from rltui.widgets.bindings import allowed, bindings
+from rltui.screens.monitor.episodes import Episodes
+from rltui.screens.monitor.transcript_pane import TranscriptPane
+from rltui.screens.monitor.xray_bar import XrayBar, band_of
+from rltui.widgets.bindings import bindings
 from rltui.widgets.finding import FindPane
 from rltui.widgets.instead import Instead
 from rltui.widgets.lines import Lines, focus_now, look_of
@@ -29,6 +30,7 @@ from rltui.widgets.virtual_list import VirtualList
 
 if TYPE_CHECKING:
     from rltui.model.run import RunModel
+    from rltui.model.xray import Xray
     from rltui.opened import OpenRun
 
 
@@ -48,53 +50,23 @@ class EpisodeHead(Lines, can_focus=False):
 class EpisodeRead(Message):
     """What was recorded of episode n; None: its text is gone."""
 
-    def __init__(self, n: int, episode: dict[str, Any] | None, updates: dict[str, Any]) -> None:
+    def __init__(
+        self, n: int, episode: dict[str, Any] | None, updates: dict[str, Any], xray: Xray | None, band: Any
+    ) -> None:
         super().__init__()
-        self.n, self.episode, self.updates = n, episode, updates
+        self.n, self.episode, self.updates, self.xray, self.band = n, episode, updates, xray, band
 
 
 class Scanned(Message):
     """The search behind a filter or a sort has come further."""
 
 
-class TranscriptPane(FindPane):
-    """The transcript, and the key that writes it to a file."""
-
-    BINDINGS: ClassVar[list[BindingType]] = bindings("transcript")
-    stem = ""  # of the file's name; "" while there is no episode
-
-    def compose(self) -> ComposeResult:
-        """What there is to say without an episode, then what every such pane has."""
-        yield Instead()
-        yield from super().compose()
-
-    def show_none(self, why: str) -> None:
-        """No episode, for a reason that stands in its place; "" where the next one comes at once."""
-        self.stem = ""
-        self.query_one(Transcript).clear()
-        self.set_title("Episode")
-        self.set_info("")
-        self.query_one(Instead).say((why, "dim"))
-        self.add_class("-none")
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """What writes is refused under --readonly."""
-        return allowed(self, action)
-
-    def action_write(self) -> None:
-        model = self.query_one(Transcript).model
-        if model is not None and self.stem:
-            import json
-
-            write_text(self, self.stem, json.dumps(model.episode, ensure_ascii=False, indent=1) + "\n")
-
-
-class Rollouts(Tab):
+class Rollouts(Comparing):
     tab = "rollouts"
     BINDINGS: ClassVar[list[BindingType]] = bindings("rollouts")
     DEFAULT_CSS = """
     Rollouts > Horizontal { height: 1fr; }
-    Rollouts #episodes-pane { width: 4fr; min-width: 46; }
+    Rollouts #left { width: 4fr; min-width: 46; }
     Rollouts #transcript-pane { width: 5fr; }
     Rollouts EpisodeHead { height: 1; }
     Rollouts Instead { display: none; height: 3; }
@@ -102,22 +74,25 @@ class Rollouts(Tab):
     """
 
     def __init__(self, opened: OpenRun) -> None:
-        super().__init__()
-        self._opened = opened
-        self._rows: Episodes | None = None
+        super().__init__(opened)
         self._text, self._sort = "", next(iter(SORTS))
+        self._gone_to = ""  # the filter that a jump has set: escape goes back from there
         self._follow = False
         self._pause: Timer | None = None
+        self._scanning = False
         self._wanted: int | None = None  # the episode under the cursor
 
     def compose(self) -> ComposeResult:
         with Horizontal():
-            with Pane(title="Episodes", id="episodes-pane", classes="-front"):
-                yield EpisodeHead()
-                yield Instead()
-                yield VirtualList(id="episodes")
-                yield Prompt("/", placeholder="reward > 0.5   iteration = 12   stop != completed", id="episode-filter")
+            with Vertical(id="left"):
+                with Pane(title="Episodes", id="episodes-pane", classes="-front"):
+                    yield EpisodeHead()
+                    yield Instead()
+                    yield VirtualList(id="episodes")
+                    yield Prompt("/", placeholder="reward > 0.5 and stop != completed", id="episode-filter")
+                yield from self.compose_left()
             yield TranscriptPane(Transcript(id="transcript"), title="Episode", id="transcript-pane")
+            yield from self.compose_right()
 
     @property
     def _list(self) -> VirtualList:
@@ -132,7 +107,7 @@ class Rollouts(Tab):
         if self._rows is None:
             self._rows = Episodes(model)
             self._choose(self._text, self._sort)
-        elif "episodes" in what:
+        elif "episodes" in what or "metrics" in what:
             self._scan()
             self._list.update_rows()
             if self._follow:
@@ -145,9 +120,20 @@ class Rollouts(Tab):
         self._describe()
 
     def _scan(self) -> None:
+        """Search on in the watcher's thread, a moment at a time: what else is to be read has its turn between."""
         rows = self._rows
-        if rows is not None and rows.view is not None:
-            self._opened.in_thread(lambda: rows.scan(lambda: self.post_message(Scanned())))
+
+        def job() -> None:
+            if rows is None or rows is not self._rows:
+                return
+            self._scanning = False
+            if rows.scan():
+                self._scan()
+            self.post_message(Scanned())
+
+        if not self._scanning:
+            self._scanning = True
+            self._opened.in_thread(job)
 
     def _choose(self, text: str, sort: str) -> None:
         """Filter and sort; a mistake in the filter is named, and the last good one stays."""
@@ -173,6 +159,7 @@ class Rollouts(Tab):
         pane.set_title(f"Episodes  {self._rows.text}" if self._rows.text else "Episodes")
         pane.set_info(self._rows.info() + (", following" if self._follow else ""))
         pane.set_subtitle(self._rows.sort)
+        self.show_bins()
         self._say_nothing(pane, self._rows)
 
     def _say_nothing(self, pane: Pane, rows: Episodes) -> None:
@@ -213,7 +200,9 @@ class Rollouts(Tab):
 
         def job() -> None:
             if n == self._wanted:
-                self.post_message(EpisodeRead(n, source.episode(n), source.updates(n)))
+                values = (source.document("resolved.json") or {}).get("values")
+                band = band_of(values if isinstance(values, dict) else {})
+                self.post_message(EpisodeRead(n, *self.read(source, n), band))
 
         self._opened.in_thread(job)
 
@@ -228,7 +217,10 @@ class Rollouts(Tab):
             pane.show_none(f"The text of episode {event.n} is gone; its numbers stay in the list")
             pane.set_title(f"Episode {event.n}: its text is gone")
             return
-        transcript.show(event.episode, event.updates)
+        transcript.show(event.episode, event.updates, event.xray)
+        bar = self.query_one(XrayBar)
+        bar.band = event.band
+        bar.follow(transcript)
         pane.set_title(f"Episode {event.n}")
         pane.set_info(f"iteration {event.episode.get('iteration')}, seed {event.episode.get('seed')}")
 
@@ -240,13 +232,24 @@ class Rollouts(Tab):
     # Actions
 
     def go(self, place: dict[str, Any]) -> None:
-        """`iteration`: its episodes only."""
+        """`iteration`, `split`: its episodes only; `filter`: those that match."""
+        text = place.get("filter") or ""
         if place.get("iteration") is not None:
-            text = f"iteration = {place['iteration']}"
-            self.query_one("#episode-filter", Prompt).value = text
-            self._choose(text, "newest")
+            text = f"iteration = {place['iteration']}" + (
+                f" and split = {place['split']}" if place.get("split") else ""
+            )
+        if text:
+            self.keep(text)
+            self._gone_to = text
+        self.leave_group()
         self.to_front(self.query_one("#episodes-pane", Pane))
         focus_now(self._list)
+
+    def keep(self, text: str) -> None:
+        """Filter by `text`, newest first."""
+        self.query_one("#episode-filter", Prompt).value = text
+        self._gone_to = ""
+        self._choose(text, "newest")
 
     def action_filter(self) -> None:
         self.query_one("#episode-filter", Prompt).open(self._text)
@@ -266,18 +269,36 @@ class Rollouts(Tab):
         focus_now(self._list)
 
     def action_sort(self) -> None:
-        names = list(SORTS)
-        self._choose(self._text, names[(names.index(self._sort) + 1) % len(names)])
+        from rltui.screens.choice import Choice, ChoiceScreen
+
+        choices = [Choice(name, name) for name in SORTS]
+        screen = ChoiceScreen("Sort episodes by", choices, cursor=list(SORTS).index(self._sort))
+        self.app.push_screen(screen, lambda sort: self._choose(self._text, sort) if sort is not None else None)
 
     def action_back(self) -> None:
-        """From the transcript to the list; from there the filter goes; then out of the monitor."""
-        if self.query_one("#transcript-pane").has_pseudo_class("focus-within"):
+        """From the diff to the group, from there to the list; from the transcript to the list; from there the filter
+        goes; then back to where the person came from."""
+        if self.leave_diff():
+            return
+        if self.has_class("-group"):
+            self.leave_group()
             self.to_front(self.query_one("#episodes-pane", Pane))
             focus_now(self._list)
-        elif self._text:
+        elif not self.query_one("#episodes-pane").has_pseudo_class("focus-within"):
+            self.to_front(self.query_one("#episodes-pane", Pane))
+            focus_now(self._list)
+        elif self._text and self._text != self._gone_to:
             self._choose("", self._sort)
         else:
-            own_app(self).action_runs()
+            self.call_later(self.screen.run_action, "screen.back")
+
+    def action_same_seed(self) -> None:
+        row = self.row_here()
+        if row.get("seed") is not None:
+            self.leave_group()
+            self.keep(f"seed = {row['seed']} and split = {row.get('split') or 'train'}")
+            self.to_front(self.query_one("#episodes-pane", Pane))
+            focus_now(self._list)
 
     def action_previous_episode(self) -> None:
         self._list.action_up()

@@ -14,7 +14,7 @@ from textual.widget import AwaitMount
 
 from rltui.screens.base import AppScreen
 from rltui.screens.messages import RunChanged, RunLost, RunOpened, SteerChanged
-from rltui.screens.monitor.bars import BUILT, TABS, ProgressBar, TabBar
+from rltui.screens.monitor.bars import BUILT, ProgressBar, TabBar
 from rltui.screens.monitor.tab import OpenTab, Tab
 from rltui.screens.own_app import own_app
 from rltui.widgets.bindings import bindings
@@ -42,6 +42,7 @@ class MonitorScreen(AppScreen):
         self._mounting: dict[str, AwaitMount] = {}  # by tab: until it is there
         self._started = False  # whether the tab that shows has got the focus
         self._wanted = ""  # the tab that a person asked for last; it shows as soon as there is a model
+        self._came_from = ""  # the tab that a jump to this one began on
         self._tick: Timer | None = None
         self._steer_first = False
         self._was_live = False
@@ -159,9 +160,9 @@ class MonitorScreen(AppScreen):
 
     # Tabs
 
-    async def show_tab(self, name: str) -> Tab | None:
-        """Show one of BUILT; it is made when it is first wanted."""
-        self._wanted = name
+    async def show_tab(self, name: str, came_from: str = "") -> Tab | None:
+        """Show one of BUILT; it is made when it is first wanted. `came_from`: the tab that `back` leads to."""
+        self._wanted, self._came_from = name, came_from
         if self.model is None or (self._tab is not None and self._tab.tab == name):
             return self._tab
         if self.maximized is not None:
@@ -212,13 +213,14 @@ class MonitorScreen(AppScreen):
     def remember(self) -> None:
         """Keep where the person is in this run."""
         if self._tab is not None:
-            tabs = {**self._remembered(), **{tab.tab: tab.place() for tab in self.query(Tab)}}
+            made = (tab for tab in self.query(Tab) if self._stands(tab))
+            tabs = {**self._remembered(), **{tab.tab: tab.place() for tab in made}}
             own_app(self).memory.keep(self.opened.key, tab=self._tab.tab, tabs=tabs)
 
     @on(OpenTab)
     async def _open_tab(self, event: OpenTab) -> None:
         self._place = event.place
-        await self.show_tab(event.tab)
+        await self.show_tab(event.tab, self._tab.tab if self._tab is not None else "")
         self._start_tab()
 
     def _turn(self, by: int) -> None:
@@ -245,18 +247,14 @@ class MonitorScreen(AppScreen):
     async def action_logs(self) -> None:
         await self.show_tab("logs")
 
-    def action_metrics(self) -> None:
-        self._not_built("metrics")
+    async def action_metrics(self) -> None:
+        await self.show_tab("metrics")
 
-    def action_judge(self) -> None:
-        self._not_built("judge")
+    async def action_judge(self) -> None:
+        await self.show_tab("judge")
 
-    def action_pipeline(self) -> None:
-        self._not_built("pipeline")
-
-    def _not_built(self, name: str) -> None:
-        verb = "judge --run RUN" if name == "judge" else "show RUN --json"
-        self.say(f"the {dict(TABS)[name]} tab is not built yet; `rltui {verb}` has the numbers")
+    async def action_pipeline(self) -> None:
+        await self.show_tab("pipeline")
 
     async def action_next_tab(self) -> None:
         await self._tab_by(1)
@@ -272,12 +270,24 @@ class MonitorScreen(AppScreen):
             return bool(self._why or (self.model is not None and self.model.error))
         return super().check_action(action, parameters)
 
-    def action_back(self) -> None:
-        own_app(self).action_runs()
+    async def action_back(self) -> None:
+        """After a jump to where it came from, else to the list of runs."""
+        if self._came_from and self._came_from != self._wanted:
+            await self.show_tab(self._came_from)
+        else:
+            own_app(self).action_runs()
 
     def action_follow(self) -> None:
         if self._tab is not None:
             self._tab.follow()
+
+    def action_past(self) -> None:
+        """The same tab, as it was. To leave that screen is to come back from there."""
+        from rltui.past import PastRun
+        from rltui.screens.monitor.past import PastScreen
+
+        self.remember()
+        self.app.switch_screen(PastScreen(PastRun(self.opened.path), self._wanted))
 
     def action_retry(self) -> None:
         self.opened.look_now()
@@ -318,10 +328,22 @@ def _make(name: str, opened: OpenRun) -> Tab:
         from rltui.screens.monitor.overview import Overview
 
         return Overview(opened)
+    if name == "metrics":
+        from rltui.screens.monitor.metrics import Metrics
+
+        return Metrics(opened)
     if name == "rollouts":
         from rltui.screens.monitor.rollouts import Rollouts
 
         return Rollouts(opened)
+    if name == "judge":
+        from rltui.screens.monitor.judge import JudgeTab
+
+        return JudgeTab(opened)
+    if name == "pipeline":
+        from rltui.screens.monitor.pipeline import Pipeline
+
+        return Pipeline(opened)
     from rltui.screens.monitor.logs import Logs
 
     return Logs(opened)

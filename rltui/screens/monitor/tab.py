@@ -14,7 +14,9 @@ from rltui.widgets.pane import Pane
 if TYPE_CHECKING:
     from rltui.model.run import RunModel
 
-ALL = frozenset({"status", "events", "metrics", "groups", "episodes", "checkpoints", "findings", "error"})
+ALL = frozenset(
+    {"status", "events", "metrics", "groups", "episodes", "checkpoints", "findings", "error", "judge", "lags"}
+)
 
 
 NARROW = 100  # columns, below which a tab shows one pane at a time

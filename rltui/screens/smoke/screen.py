@@ -7,6 +7,8 @@ import contextlib
 import importlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -311,6 +313,14 @@ class SmokeScreen(Questions):
 
     def action_replay(self) -> None:
         self._play(by_hand=self._shown_by_hand())
+
+    def play_seed(self, config: Path, seed: int) -> None:
+        """One episode of `seed` by this config, unless a test is going on."""
+        if self.model.running:
+            self.say("a test is going on: X stops it", "watch")
+            return
+        self.take(replace(self.asked, config=config, url=None, seeds=(seed,), sets=(), allow_unknown=False))
+        self._start(lambda session: session.play(seed))
 
     def _shown_by_hand(self) -> bool:
         play = self.query_one(EpisodeView).play

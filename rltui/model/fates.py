@@ -1,0 +1,105 @@
+"""What became of each episode after it ended, by number: advantage, ratio, clip, lag, the step, why it was left out.
+
+Some 30 bytes an episode, filled by the thread that reads; anyone may look while it grows.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from rltui.sources.base import Json, RunSource
+
+FIELDS = ("adv", "s", "clip", "lag", "used")  # that it adds to an index row, besides `excl`
+CLIPS = ("none", "low", "high")
+_NUMBERS = ("adv", "s", "lag", "used")
+
+
+class Fates:
+    def __init__(self, source: RunSource) -> None:
+        self._source = source
+        self._cursor: Any = None
+        self._columns = {name: array("d") for name in _NUMBERS}
+        self._clip = array("b")
+        self._codes: list[str | None] = [None]
+        self._excl = array("h")
+        self._lows: list[int] = []  # of each slice taken: the lowest n that it told of
+
+    def refresh(self) -> Iterator[int]:
+        """Take in what is new, a slice at a time; gives the version. Unreadable."""
+        while True:
+            part = self._source.update_lines(self._cursor)
+            self._cursor = part.cursor
+            anew = part.rewind is not None
+            if anew:  # they come again from the start: what no longer counts is not among them
+                self._clear()
+                part = self._source.update_lines(None)
+                self._cursor = part.cursor
+            for line in part.rows:
+                self._take(line)
+            if part.rows or anew:
+                numbers = [line["n"] for line in part.rows if type(line.get("n")) is int]
+                self._lows.append(0 if anew else min(numbers, default=0))
+                yield self.version
+            if not part.more:
+                return
+
+    @property
+    def version(self) -> int:
+        """Rises with what is taken in."""
+        return len(self._lows)
+
+    def low_since(self, version: int) -> int | None:
+        """The lowest n that was told of since; None: nothing was."""
+        return min(self._lows[version:], default=None)
+
+    def over(self, row: Json) -> Json:
+        """An index row with what became known of it later."""
+        n = row.get("n")
+        if type(n) is not int or not 0 <= n < len(self._clip):
+            return row
+        found = dict(row)
+        for name in _NUMBERS:
+            value = self._columns[name][n]
+            if not math.isnan(value):
+                found[name] = value if name in ("adv", "s") else int(value)
+        if self._clip[n] >= 0:
+            found["clip"] = CLIPS[self._clip[n]]
+        if self._excl[n] and not row.get("excl"):
+            found["excl"] = self._codes[self._excl[n]]
+        return found
+
+    def _clear(self) -> None:
+        for column in (*self._columns.values(), self._clip, self._excl):
+            del column[:]
+
+    def _take(self, line: Json) -> None:
+        n = line.get("n")
+        if type(n) is not int or not 0 <= n < 1 << 31:
+            return
+        grow = n + 1 - len(self._clip)
+        if grow > 0:
+            if grow > 1_000_000:  # damage must not cost memory
+                return
+            for column in self._columns.values():
+                column.extend([math.nan] * grow)
+            self._clip.extend([-1] * grow)
+            self._excl.extend([0] * grow)
+        kind = line.get("kind")
+        for name, key in (("adv", "adv"), ("s", "s"), ("lag", "lag")):
+            self._put(name, n, line.get(key))
+        if kind == "use":
+            self._put("used", n, line.get("step"))
+            if line.get("clip") in CLIPS:
+                self._clip[n] = max(self._clip[n], CLIPS.index(line["clip"]))
+        code = line.get("excl")
+        if isinstance(code, str):
+            if code not in self._codes and len(self._codes) < 200:
+                self._codes.append(code)
+            self._excl[n] = self._codes.index(code) if code in self._codes else 0
+
+    def _put(self, name: str, n: int, value: Any) -> None:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            self._columns[name][n] = value

@@ -1,0 +1,106 @@
+"""Below a transcript of tokens: the legend of its colours, with numbers, and the token under the cursor."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from rich.segment import Segment
+
+from rltui.model.xray import Xray, legend, readout
+from rltui.text import clean, fit
+from rltui.widgets.lines import Lines, look_of
+from rltui.widgets.token_row import level_sign, mono
+from rltui.widgets.transcript import Transcript
+
+_SAMPLES = 12
+_NAMES = {
+    "logprob": "behaviour log-probability",
+    "ratio": "ratio learner/behaviour",
+    "advantage": "advantage",
+    "version": "weight version",
+    "trained": "trained",
+}
+
+
+class XrayBar(Lines, can_focus=False):
+    """Two lines; `band` is the range of the sequence's ratio that is not clipped."""
+
+    DEFAULT_CSS = "XrayBar { height: 2; display: none; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view: Transcript | None = None
+        self.band: tuple[float, float] | None = None
+
+    def on_mount(self) -> None:
+        self.line_count = 2
+
+    def follow(self, view: Transcript) -> None:
+        """Show what stands in `view` now."""
+        self._view = view
+        xray = view.model.xray if view.model is not None else None
+        self.display = view.model is not None and view.model.view == "tokens" and xray is not None
+        self.refresh_changed()
+
+    def line(self, y: int, width: int) -> list[Segment]:
+        view = self._view
+        xray = view.model.xray if view is not None and view.model is not None else None
+        if view is None or xray is None:
+            return []
+        return self._legend(xray, view.mode, width) if y == 0 else self._token(view, width)
+
+    def _legend(self, xray: Xray, mode: str, width: int) -> list[Segment]:
+        look = look_of(self)
+        segments = [Segment(f" {_NAMES[mode]}  ", look.style("key"))]
+        if why := xray.missing.get(mode):
+            return [*segments, Segment(fit(why, max(1, width - len(_NAMES[mode]) - 4)), look.style("watch"))]
+        if mode == "trained":
+            signs = ("", "") if not mono(look) else (level_sign(look, xray, mode, 1.0) + " ", "")
+            return [
+                *segments,
+                Segment(f"{signs[0]}sampled, trained", look.style("good")),
+                Segment("  given, not trained", look.style("dim")),
+            ]
+        if mode == "version":
+            shown = [Segment(f"v{version} ", look.series(i)) for i, version in enumerate(xray.versions[:_SAMPLES])]
+            more = len(xray.versions) - _SAMPLES
+            return [*segments, *shown, Segment(f"and {more} more" if more > 0 else "", look.style("dim"))]
+        low, high = legend(xray, mode)
+        kind = "diverging" if mode in xray.spread else "sequential"
+        segments.append(Segment(f"{low} ", look.style("dim")))
+        for i in range(_SAMPLES):
+            level = i / (_SAMPLES - 1)
+            sign = level_sign(look, xray, mode, level) if mono(look) else look.glyph("bar_full")
+            segments.append(Segment(sign, look.gradient(kind, level)))
+        segments.append(Segment(f" {high}", look.style("dim")))
+        if mode == "ratio" and self.band is not None:
+            segments.append(Segment(f"  s is clipped outside {self.band[0]:g} – {self.band[1]:g}", look.style("dim")))
+        return segments
+
+    def _token(self, view: Transcript, width: int) -> list[Segment]:
+        look, token = look_of(self), view.token
+        if token is None:
+            return [Segment(" no token is under the cursor; left and right walk them", look.style("dim"))]
+        paragraph, i = token
+        text = clean(json.dumps(paragraph.branch.texts[i], ensure_ascii=False), 40)
+        spelt = view.model is not None and view.model.xray is not None and view.model.xray.spelt
+        unread = "" if spelt else "  (the tokenizer is not at hand)"
+        said = readout(paragraph.branch, i)
+        return [
+            Segment(f" {text}  " if spelt else " ", look.style("strong")),
+            Segment(fit(said + unread, max(1, width - len(text) - 4)), look.style("text")),
+        ]
+
+
+def band_of(values: dict[str, object]) -> tuple[float, float] | None:
+    """1 - clip_eps_low … 1 + clip_eps_high of resolved values; None: it cannot be told."""
+    found = []
+    for name in ("clip_eps_low", "clip_eps_high"):
+        section = values.get("training")
+        leaf = section.get(name) if isinstance(section, dict) else None
+        value = leaf.get("value") if isinstance(leaf, dict) else leaf
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+            return None
+        found.append(float(value))
+    return 1 - found[0], 1 + found[1]

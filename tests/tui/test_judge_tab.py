@@ -1,0 +1,98 @@
+"""The Judge tab: what it gathers of the calls, that it says what `rltui judge --json` says, and its jumps."""
+
+import io
+import json
+from contextlib import redirect_stdout
+
+import pytest
+
+import rltui.cli.main as entry
+from rltui.look import default_look
+from rltui.model.judge_feed import JudgeFeed
+from rltui.model.judge_view import judge_view
+from rltui.model.run import RunModel
+from rltui.screens.monitor.judge_draw import call_rows
+from rltui.sources.local import LocalRunSource
+from rltui.widgets.scatter import Scatter
+from tests.cli.test_judge import HOSTILE, record_run
+from tests.tui.app_driver import build, run_in, screen_text, until
+from trainer.rundir import synth_judge
+
+
+def fed(run):
+    model = RunModel(LocalRunSource(run))
+    feed = model.feed(JudgeFeed)
+    while model.refresh().more:
+        pass
+    return model, feed
+
+
+def asked(run):
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert entry.main(["judge", "--run", str(run), "--json"]) == 0
+    return json.loads(out.getvalue())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return run_in(tmp_path_factory.mktemp("runs"), "judged", "running", episodes=256, judge=True)
+
+
+def test_the_numbers_are_those_of_the_verb(run):
+    model, feed = fed(run)
+    view, told = judge_view(feed, model.status), asked(run)
+    same = set(view) & set(told) - {"blend"}
+    assert {"tries", "failed", "latency_p50_s", "latency_p95_s", "cost_usd", "agreement", "model"} <= same
+    assert {name: view[name] for name in same} == {name: told[name] for name in same}
+    assert view["pairs"] == told["judged"] and view["again"] == sum(told["failed"].values())
+    assert view["timeouts"] == told["failed"]["judge_transient"] and view["timeout_s"] == synth_judge.TIMEOUT_S
+    assert feed.p50.last()[1] <= feed.p95.last()[1] and len(feed.p50) == 8 + 1  # 8 iterations, and step 0
+
+
+def test_a_call_beyond_its_limit_is_called_stuck_and_hostile_replies_are_data(tmp_path):
+    model, feed = fed(record_run(tmp_path / "judged-rl_00000000000000aa"))
+    now = {"judge_in_flight": 1, "judge_queued": 0, "judge_oldest_s": 61.0}
+    view = judge_view(feed, {"pipeline": now})
+    assert view["now"]["stuck"] and view["timeout_s"] is not None and view["bad"]["reply"] == HOSTILE
+    text = "\n".join("".join(part for part, _ in row) for row in call_rows(view, 58, default_look()))
+    assert "STUCK" in text and "so good" in text and "\x1b" not in text and "rltui rejudge" in text
+    assert judge_view(feed, {**model.status, "pipeline": now})["now"] is None  # it has ended
+
+
+def test_a_file_that_begins_anew_is_counted_once(run, tmp_path):
+    model, feed = fed(record_run(tmp_path / "judged-rl_00000000000000aa"))
+    tries, file = feed.calls.tries, tmp_path / "judged-rl_00000000000000aa" / "judge.jsonl"
+    text = file.read_text()
+    file.write_text(text[: text.index("\n") + 1])
+    while model.refresh().more:
+        pass
+    assert (tries, feed.calls.tries, feed.bad) == (8, 1, None)
+
+
+async def test_the_tab_and_a_jump_from_a_point_to_its_episodes(run):
+    told = asked(run)
+    app = build(run.parent, run_dir=run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(app, "step 16/")
+        await pilot.press("J")
+        text = await until(app, f"rank corr. {told['agreement']:+.2f}, {told['judged']} episodes")
+        assert "gpt-5-nano (openai)" in text and f"{told['tries']}, 0 known already" in text
+        assert "fact" in text and "style" in text and "limit 30 s" in text
+        scatter = app.screen.query_one(Scatter)
+        app.screen.set_focus(scatter)
+        await until(app, lambda: scatter.has_focus)
+        await pilot.press("left", "up", "right", "down")
+        await until(app, "episode")
+        await pilot.press("enter")
+        await until(app, lambda: "n = " in screen_text(app))
+
+
+async def test_a_run_without_a_judge_says_what_asks_for_one(tmp_path):
+    run = run_in(tmp_path, "plain")
+    app = build(tmp_path, run_dir=run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(app, "step 4/")
+        await pilot.press("J")
+        await until(app, "No episode of this run was judged")
+        await until(app, "judge.enabled")
