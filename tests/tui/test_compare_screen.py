@@ -43,6 +43,7 @@ async def compared(app, pilot, count=2):
     await until(app, lambda: len(app.get_screen("runs").rows) >= count)
     await pilot.press(*["space"] * count, "6")
     await until(app, f"{count} runs ─╮")
+    await until(app, "keys differ")
     return app.screen
 
 
@@ -68,7 +69,7 @@ async def test_every_number_is_that_of_json(two, made, capsys):
     app = build(two)
     async with app.run_test(size=(200, 50)) as pilot:
         screen = await compared(app, pilot)
-        text = screen_text(app)
+        text = await until(app, "training.learning_rate")
     assert main(["compare", *map(str, made), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     test, rows = data["evaluation"]["tests"][1], data["runs"]
@@ -189,10 +190,10 @@ async def test_what_is_as_it_was_is_not_drawn_again(two, monkeypatch):
     app = build(two)
     async with app.run_test(size=SIZE) as pilot:
         screen = await compared(app, pilot)
+        drawn: list[object] = []
         for page in ("reward/mean", "by difference"):
             await until(app, page)
             await pilot.pause()
-            drawn = []
             with monkeypatch.context() as patch:
                 patch.setattr(Widget, "refresh", lambda widget, *regions, **how: drawn.append((widget, regions, how)))
                 screen._update()

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual import on
 from textual.binding import BindingType
 
+from rltui.actions.compare_table import COMPARE
 from rltui.model.along import AXES, STEP
 from rltui.model.find import Finder, FindError
 from rltui.screens.compare.curves import Curves, RunsChart
@@ -22,9 +23,20 @@ from rltui.widgets.lines import focus_now
 from rltui.widgets.prompt import Prompt
 from rltui.widgets.virtual_list import VirtualList
 
+_OF_SIDES = frozenset(("previous_column", "next_column"))
+_OF_RUNS = frozenset(action.name for action in COMPARE if action.name != "back")
+
 
 class CompareScreen(CompareShown):
     BINDINGS: ClassVar[list[BindingType]] = bindings("compare")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Without runs there is only the way back; columns are where episodes stand side by side."""
+        if action in _OF_SIDES and not self.shown(SIDES):
+            return False
+        if action in _OF_RUNS and self._comparison is None:
+            return False
+        return super().check_action(action, parameters)
 
     # What is opened
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from textual import on
 from textual.timer import Timer
 
-from rltui.model.find import Finder
+from rltui.model.find import Finder, FindError
 from rltui.screens.compare.curves import Curves
 from rltui.screens.compare.episodes import Side, Sides
 from rltui.screens.compare.parts import CONFIG, CURVES, SEEDS, SIDES, CompareParts
@@ -76,6 +76,7 @@ class CompareShown(CompareParts):
             self._say_nothing(len(paths))
             self._stop()
             self._paths, self._comparison = [], None
+            self.refresh_bindings()
             return
         if len(marked) > MOST:
             self.say(f"{len(marked)} runs are marked: the {MOST} oldest of them are compared", "watch")
@@ -89,7 +90,9 @@ class CompareShown(CompareParts):
             "One run is marked. Mark another one with space in Runs" if marked else "Mark two runs with space in Runs"
         )
         self.query_one("CompareParts > Instead", Instead).say(
-            (first, "text"), ("1: to the runs   up to six are compared   `rltui compare A B` does it without", "dim")
+            (first, "text"),
+            ("Up to six are compared, against the oldest of them at first. 1: to the runs", "dim"),
+            ("`rltui compare A B` prints the same", "dim"),
         )
         self.query_one(Header).set_run("")
 
@@ -101,13 +104,14 @@ class CompareShown(CompareParts):
         self._stop()
         self._paths = paths
         runs = [ComparedRun(path, LocalRunSource(path)) for path in paths]
-        self._comparison, self._over, self._config_of = Comparison(runs), None, None
+        self._comparison, self._over, self._config_of, self._sides = Comparison(runs), None, None, []
         self._watcher = CompareWatcher(runs, self.post_message, 1.0 / own_app(self).terminal.fps)
         self._watcher.start()
         self.query_one(Header).set_run(f"{len(runs)} runs")
         self._update_runs()
         self.query_one("#compared", VirtualList).set_rows(self.outcome_rows)
         self.place_parts()
+        self.refresh_bindings()
         focus_now(self.query_one("#compared"))
 
     # What was read
@@ -127,6 +131,7 @@ class CompareShown(CompareParts):
             self._update()
 
     def changed_front(self) -> None:
+        self.refresh_bindings()
         self._dirty = True
         self._look()
 
@@ -144,11 +149,11 @@ class CompareShown(CompareParts):
     def _update_runs(self) -> None:
         comparison = self._comparison
         assert comparison is not None
+        reading = [run for run in comparison.runs if not run.whole]  # before the rest: it goes on meanwhile
         values = tuple(map(id, (run.values for run in comparison.runs)))
         if values != self._config_of:
             self._config_of, self._config = values, comparison.config()
         self.outcome_rows.update(comparison.outcomes(), comparison.names, comparison.tests())
-        reading = [run for run in comparison.runs if not run.whole]
         pane = self.query_one("#outcome", Pane)
         done = len(comparison.runs) - len(reading)
         pane.set_info(f"read {done} of {len(comparison.runs)}" if reading else f"{len(comparison.runs)} runs")
@@ -182,7 +187,11 @@ class CompareShown(CompareParts):
         comparison = self._comparison
         assert comparison is not None
         names = comparison.metrics()
-        kept = self._finder.among(names) if self._finder is not None else names
+        try:
+            kept = self._finder.among(names) if self._finder is not None else names
+        except FindError as error:  # it takes too long
+            self._filter, self._finder, kept = "", None, names
+            self.say(f"{error}; all curves are shown", "watch")
         curves = self.query_one(Curves)
         curves.note = f"that match {self._filter}" if self._finder is not None else ""
         curves.show(comparison, kept)
