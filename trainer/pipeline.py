@@ -243,7 +243,7 @@ class Pipeline:
         """Proximal log-probabilities, with the weights before the iteration's first update (DESIGN 4)."""
         if self._room.config.training.anchor != "proximal" or not any(update.sequences for update in updates):
             return
-        async with self._turn, self._room.step():
+        async with self._turn, self._room.step(), self._services.engine.asleep():
             with self._timing.learning():
                 result = await self._services.learner.anchor([update.sequences for update in updates])
         for update in updates:
@@ -256,13 +256,7 @@ class Pipeline:
             recorder.mask(masked, iteration)
         async with self._turn, self._room.step():
             recorder.status(pipeline={"learner": "busy"})
-            with self._timing.learning():
-                # An update that nothing carries gradient for is none, and counted.
-                result = StepResult(step, {"optim/skipped": 1.0}, [])
-                if update.sequences:
-                    if self._services.reference is not None and self._room.config.training.kl_coef > 0:
-                        await self._services.reference.fill(update.sequences)
-                    result = await self._services.learner.step(step, update.sequences)
+            result = await self._step(step, update)
             recorder.step = step
             recorder.status(pipeline={"learner": "idle"})
             own = lags.among(update.members)
@@ -276,6 +270,17 @@ class Pipeline:
                     values |= {**closing, **self._timing.iteration(self._derived["E"])}
                 seconds = values["time/step"]
                 recorder.step_done(result, update, values, iteration=iteration, lags=own, seconds=seconds)
+
+    async def _step(self, step: int, update: Update) -> StepResult:
+        """An update that nothing carries gradient for is none, and counted."""
+        if not update.sequences:
+            return StepResult(step, {"optim/skipped": 1.0}, [])
+        services = self._services
+        async with services.engine.asleep():
+            with self._timing.learning():
+                if services.reference is not None and self._room.config.training.kl_coef > 0:
+                    await services.reference.fill(update.sequences)
+                return await services.learner.step(step, update.sequences)
 
     # --- weights --------------------------------------------------------------------------------------------
 

@@ -90,6 +90,7 @@ def test_its_numbers_are_metrics_and_it_is_said_who_judges(by_rules):
     assert "environment" in first["message"] and "judge" in first["message"] and "reward_env" in first["data"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_numbers_of_an_uninterrupted_one(trainer):
     sets = (*EXACT, *RULES, "training.iterations_per_epoch=4")
     whole = trainer.run(*sets)
@@ -178,6 +179,7 @@ def test_a_judge_that_never_scores_ends_the_run_with_the_reason(trainer):
     assert "no episode of the evaluation at iteration 0 has a reward" in json.dumps(status["warnings"])
 
 
+@pytest.mark.slow
 def test_a_judge_that_hangs_is_what_the_run_is_seen_to_wait_for(trainer):
     answered = threading.Event()
 

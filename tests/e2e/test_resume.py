@@ -139,6 +139,7 @@ def test_a_stop_in_the_middle_of_an_iteration_loses_nothing(whole):
     check_equal(run_dir, expected)
 
 
+@pytest.mark.slow
 def test_a_run_that_used_up_its_minutes_goes_on_by_the_command(trainer):
     process, run_dir = trainer.start(
         "training.iterations_per_epoch=500", "training.max_minutes=0.02", "evaluation.instances=1"
@@ -168,6 +169,7 @@ def test_a_run_that_used_up_its_minutes_goes_on_by_the_command(trainer):
     assert again.returncode == 2 and "there is nothing left to train" in again.stderr
 
 
+@pytest.mark.slow
 def test_what_cannot_be_resumed_is_refused_in_words_and_changes_nothing(trainer, tmp_path):
     def refused(run_dir: Path, *sets: str, options: tuple[str, ...] = ()) -> str:
         before = (run_dir / "status.json").read_bytes() if run_dir.exists() else b""
@@ -209,6 +211,7 @@ def test_what_cannot_be_resumed_is_refused_in_words_and_changes_nothing(trainer,
     assert "start a new run from the weights in" in said or "start the run anew" in said or "--from" in said
 
 
+@pytest.mark.slow
 def test_a_run_of_another_host_is_taken_over_once_it_is_silent_and_not_with_another_model(trainer, tmp_path):
     model = tmp_path / "model"
     shutil.copytree(resolve_model("builtin:tiny").path, model)

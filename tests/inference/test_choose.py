@@ -57,6 +57,12 @@ def test_the_table_reaches_the_engine(tiny):
     assert dict(settings.extra) == {"block_size": 32} and settings.on_cpu and settings.cores
 
 
+def test_an_engine_that_shares_its_gpu_with_the_learner_sleeps_during_updates(tiny):
+    assert vllm_settings(gpus(1), tiny, ("0",)).shares_gpus
+    assert not vllm_settings(gpus(2, "compute.gpu_count=2"), tiny, ("1",)).shares_gpus
+    assert not vllm_settings(config(), tiny, ()).shares_gpus
+
+
 def test_an_option_that_ends_the_engine_is_refused_before_anything_starts(tiny, monkeypatch):
     monkeypatch.setattr("trainer.inference.choose.is_installed", lambda: True)
     asked = config("inference.engine=vllm", "vllm.max_model_len=1000", "vllm.enable_chunked_prefill=true")

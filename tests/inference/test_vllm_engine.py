@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -201,6 +202,34 @@ async def test_calls_after_the_update_are_those_of_the_new_weights(engine, updat
     assert {chunk.weight_version for chunk in completion.chunks} == {1}
     assert completion.last.spans == [(0, len(completion.tokens), 1)]
     assert largest_gap(completion, updated) < 1e-3
+
+
+async def test_while_it_sleeps_calls_wait_and_afterwards_go_on_as_if_it_had_not(engine, update):
+    _, model = update
+    engine._settings = replace(engine._settings, shares_gpus=True)
+    try:
+        chunks, begun = [], asyncio.Event()
+
+        async def call():
+            async for chunk in engine.generate(random_prompt(8, 10), Sampling(1.0, 480, seed=8)):
+                chunks.append(chunk)
+                begun.set()
+
+        running = asyncio.create_task(call())
+        await begun.wait()
+        async with engine.asleep():
+            count = len(chunks)
+            assert (await engine._client.call("GET", "/is_sleeping"))["is_sleeping"]
+            new = asyncio.create_task(complete(engine, random_prompt(9, 5), max_tokens=4))
+            await asyncio.sleep(0.5)
+            assert len(chunks) <= count + 1 and not new.done()  # what was sampled before may still arrive
+        assert len((await new).tokens) == 4
+        await running
+        tokens = [token for chunk in chunks for token in chunk.token_ids]
+        logps = torch.tensor([logp for chunk in chunks for logp in chunk.logprobs])
+        assert (logps - reference_logprobs(model, random_prompt(8, 10), tokens, 1.0)).abs().max() < 1e-3
+    finally:
+        engine._settings = replace(engine._settings, shares_gpus=False)
 
 
 async def test_an_episode_plays_through_the_gateway(engine, update):

@@ -95,7 +95,9 @@ def test_every_option_that_is_set_here_is_refused_there(tiny):
     allowed = {"--max-num-seqs", "--kv-cache-memory-bytes", "--enforce-eager", "--disable-uvicorn-access-log"}
     allowed |= {"--no-enable-chunked-prefill", "--max-num-batched-tokens"}
     allowed |= {"--max-model-len", "--tensor-parallel-size"}  # rows of the table: never in `extra`
-    for flag in {*options(tiny), *options(tiny, sync="lora")} - allowed:
+    shared = options(tiny, cuda_devices=("0",), shares_gpus=True)
+    assert shared["--enable-sleep-mode"] is True and "--enable-sleep-mode" not in options(tiny, cuda_devices=("0",))
+    for flag in {*options(tiny), *options(tiny, sync="lora"), "--enable-sleep-mode"} - allowed:
         assert why_refused(flag.removeprefix("--")), flag
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -103,7 +103,7 @@ class World:
             present=dict,
             new_notes=list,
             task_app=None,
-            engine=SimpleNamespace(pins=shape.pins, pin=self._pin, unpin=self._unpin),
+            engine=SimpleNamespace(pins=shape.pins, pin=self._pin, unpin=self._unpin, asleep=nullcontext),
             client=SimpleNamespace(is_up=self.is_up),
             gateway=SimpleNamespace(ledger=SimpleNamespace(generating=0)),
         )

@@ -127,9 +127,8 @@ async def test_a_rule_that_fails_is_listed_as_broken(folder, monkeypatch):
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("7")
         await until(app, "1 broken")
-        text = await until(app, "ZeroDivisionError")
-        row = next(line for line in text.splitlines()[2:] if "D12" in line)
-        assert "broken" in row
+        await until(app, "ZeroDivisionError")
+        await until(app, lambda: any("D12" in line and "broken" in line for line in screen_text(app).splitlines()[2:]))
         assert app.opened.checkup.findings[0].state is State.BROKEN
 
 

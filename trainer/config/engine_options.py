@@ -28,6 +28,7 @@ _REFUSED = {
         ("enable_lora", "max_loras", "max_cpu_loras", "max_lora_rank", "lora_modules", "lora_dtype"), _LORA
     ),
     **dict.fromkeys(("worker_extension_cls", "weight_transfer_config"), _TRANSFER),
+    "enable_sleep_mode": "it follows from compute.topology.type: an engine that shares its GPU sleeps during updates",
     "data_parallel_size": "replicas are gpus_for_vllm / tensor_parallel",
     "pipeline_parallel_size": "an engine replica is split by compute.topology.tensor_parallel alone",
 }

@@ -7,7 +7,6 @@ from typing import Any
 from trainer.config.derive import derive
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts, Unusable
-from trainer.config.gpus import COLOCATE
 from trainer.config.keys import all_keys
 
 When = Callable[[Any, Facts], bool]
@@ -15,11 +14,6 @@ When = Callable[[Any, Facts], bool]
 
 def _always(value: Any, facts: Facts) -> bool:
     return True
-
-
-def _on_gpus(value: Any, facts: Facts) -> bool:
-    """On a CPU the rules of [compute] say what becomes of it."""
-    return facts.device == "cuda" and facts["compute.launcher"] == "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +56,6 @@ def _below(key: str, path: str) -> bool:
 
 PENDING: tuple[Pending, ...] = (
     # --- machine
-    Pending(
-        "compute.topology.type",
-        "an engine that shares its GPUs with the learner does not sleep during updates",
-        "vllm.gpu_memory_utilization = 0.45, the default, leaves the learner its part",
-        "E",
-        when=lambda value, facts: value == COLOCATE and _on_gpus(value, facts),
-        effect="both hold their memory all the time",
-    ),
     Pending(
         "compute.launcher",
         "a run takes place on this machine",

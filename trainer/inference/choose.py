@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from trainer.config import RunConfig
+from trainer.config.gpus import COLOCATE
 from trainer.devices import Devices, on_gpu, replica_devices
 from trainer.inference.engine import Engine, EngineError
 from trainer.inference.four_bit import four_bit_form
@@ -94,6 +95,7 @@ def vllm_settings(config: RunConfig, model: ResolvedModel, devices: Devices) -> 
         max_model_len=vllm.max_model_len,
         sync=sync_mode(config, "vllm"),
         cuda_devices=devices,
+        shares_gpus=bool(devices) and config.compute.topology.type == COLOCATE,
         takes_handles=way_of(config, "vllm")[0] == "ipc",
         cores=() if devices else usable_cores(),
         lora_r=training.lora.r,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,11 @@ class Engine(ABC):
     @abstractmethod
     async def load_weights(self, path: Path, version: int) -> None:
         """Serves the weights in `path` as `version`; calls that are running go on under them."""
+
+    def asleep(self) -> AbstractAsyncContextManager[None]:
+        """While it is held, the learner has the GPU memory that the engine shares with it: running calls are kept, new
+        ones wait. An engine that shares nothing goes on."""
+        return nullcontext()
 
     async def check_shared(self, folder: Path) -> None:  # noqa: B027 - an engine of ours is on this machine
         """Raises EngineError where it does not see `folder` under that path."""

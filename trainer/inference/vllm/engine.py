@@ -9,7 +9,7 @@ import asyncio
 import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -231,6 +231,30 @@ class VllmEngine(VllmServer):
                 await self._admitted()
             except EngineError as error:
                 raise EngineError(f"vLLM ended in the update to weight version {version}: {cause}; {error}") from None
+
+    @asynccontextmanager
+    async def asleep(self) -> AsyncIterator[None]:
+        """A server that does not live through it is started again at its weights, once the memory is free."""
+        if not self._settings.shares_gpus:
+            yield
+            return
+        async with self._changing:
+            self._open.clear()
+            await self._or_end(updates.sleep(self._client))
+            try:
+                yield
+            finally:
+                if self._alive():
+                    await self._or_end(updates.wake(self._client))
+                if self._alive():
+                    self._let_in()
+
+    async def _or_end(self, work: Awaitable[None]) -> None:
+        """What a server must come through. One that does not is ended, and so started again if it is ours."""
+        try:
+            await work
+        except EngineError as error:
+            await self._end_server(str(error), dying=True)
 
     @property
     def workers(self) -> int:

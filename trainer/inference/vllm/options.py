@@ -38,6 +38,7 @@ class VllmSettings:
     max_model_len: int
     sync: Sync
     cuda_devices: tuple[str, ...] = ()  # empty: on the CPU
+    shares_gpus: bool = False  # with the learner: it sleeps during updates
     takes_handles: bool = False  # weights over CUDA IPC, told to it as pickled handles
     cores: tuple[int, ...] = ()  # CPU: the cores it may use
     lora_r: int = 16
@@ -102,6 +103,8 @@ def arguments(settings: VllmSettings, served_name: str, socket: str) -> list[str
     if settings.sync == "lora":
         rank = lora_rank(settings.lora_r)
         own |= {"enable_lora": True, "max_lora_rank": rank, "max_loras": settings.max_loras}
+    if settings.shares_gpus and not settings.on_cpu:
+        own["enable_sleep_mode"] = True
     if settings.four_bit:
         own |= {"quantization": "bitsandbytes", "load_format": "bitsandbytes"}
     extra = {key.replace("-", "_"): value for key, value in settings.extra.items()}

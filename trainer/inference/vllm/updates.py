@@ -115,6 +115,16 @@ async def paused(client: VllmClient) -> AsyncIterator[None]:
             raise UpdateBroken(f"{failure or error}; vLLM did not resume") from None
 
 
+async def sleep(client: VllmClient) -> None:
+    """Weights go to the host's memory and the KV cache is given up; running calls are computed anew afterwards."""
+    await client.call("POST", "/sleep", timeout_s=UPDATE_S, level="1", mode="keep")
+
+
+async def wake(client: VllmClient) -> None:
+    """Everything is in the GPU's memory again, and running calls go on."""
+    await client.call("POST", "/wake_up", timeout_s=UPDATE_S)
+
+
 async def prepare_transfer(client: VllmClient) -> None:
     """Raises EngineError where the server was started without our way to load weights."""
     try:
