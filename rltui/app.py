@@ -79,6 +79,7 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
         self.commands = CommandLog()
         self.failure: BaseException | None = None  # what ended the app, if it was a fault of its own
         self.leaving = "detach"  # what is to become of the open run: detach, stop or kill
+        self.unsaved = ""  # the config whose edits were left as a draft
         self.opened: OpenRun | None = None
         self.config_path: Path | None = options.smoke.config if options.smoke is not None else None  # in hand
         self.smoke: Session | None = None
@@ -212,11 +213,12 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
         self._folder.start()
 
     def _last_run(self) -> Path | None:
-        """The one that was open when the interface was left."""
+        """The one that was open when the interface was left, if it is one of this folder."""
         from rltui.sources.find import is_run
 
         path = self.memory.get("run")
-        return Path(path) if isinstance(path, str) and is_run(Path(path)) else None
+        here = isinstance(path, str) and Path(path).parent == self.options.runs_dir.absolute()
+        return Path(path) if here and is_run(Path(path)) else None
 
     def open_run(self, path: Path, screen: str = "monitor") -> None:
         """Show a run in the monitor, or in another of the screens that are about one run."""

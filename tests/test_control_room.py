@@ -10,7 +10,7 @@ import pytest
 from tests.config.texts import SMALL
 from trainer import control_room
 from trainer.config import load_text
-from trainer.control_room import ControlRoom
+from trainer.control_room import ControlRoom, NoRoom
 from trainer.errors import RunError
 from trainer.recorder import Recorder
 from trainer.rundir import RunReader, answer, ask
@@ -163,3 +163,44 @@ async def test_stop_ends_a_pause_so_that_the_run_can_end(world):
     async with world.room.step():
         pass
     work.cancel()
+
+
+async def test_stop_ends_a_wait_for_room_after_one_last_try(world, monkeypatch):
+    monkeypatch.setattr(control_room, "LOOK_S", 3600.0)
+    tries, waiting = [], asyncio.Event()
+
+    async def write() -> None:
+        tries.append(world.writer.document.phase)
+        waiting.set()
+        raise RunError("disk_full", "no room")
+
+    saving = asyncio.ensure_future(world.room.with_room(write))
+    await waiting.wait()
+    await settle()
+    assert not saving.done() and not world.room.admitting
+    world.room.ending()
+    with pytest.raises(NoRoom, match="no space is left"):
+        await saving
+    assert tries == ["training", "paused"]
+    with pytest.raises(NoRoom):  # nothing waits any more, and what is going may end
+        await world.room.wait_for_room(lambda: False)
+    world.writer.disk_full = True
+    world.room.look()
+    async with world.room.step():
+        pass
+
+
+async def test_a_last_try_that_finds_room_is_as_good_as_any(world, monkeypatch):
+    monkeypatch.setattr(control_room, "LOOK_S", 3600.0)
+    tries = []
+
+    async def write() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise RunError("disk_full", "no room")
+        return "written"
+
+    saving = asyncio.ensure_future(world.room.with_room(write))
+    await settle()
+    world.room.ending()
+    assert await saving == "written"

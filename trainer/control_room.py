@@ -16,12 +16,18 @@ from trainer.recorder import Recorder
 from trainer.rundir.control import ControlBox, Request
 from trainer.rundir.disk import DiskFull
 from trainer.rundir.patient import PatientWriter
+from trainer.waiting import within
 
 T = TypeVar("T")
 
 LOOK_S = 10.0  # between two looks at a full disk
 LEARNERS_OWN = ("training.learning_rate", "training.clip_eps_low", "training.clip_eps_high", "training.kl_coef")
 AT_ITERATION_END = ("evaluate", "checkpoint")
+
+
+class NoRoom(RunError):
+    """The run was asked to stop while it waited for room on a full disk: what it waited with is left out."""
+
 
 Change = Callable[[Mapping[str, Any]], Loaded]  # the whole config with these values; ConfigError
 End = Callable[[str, dict[str, Any] | None], None]
@@ -53,7 +59,7 @@ class ControlRoom:
         self._gate.set()
         self._between.set()
         self._changing = False
-        self._ending = False
+        self._ended = asyncio.Event()  # a stop was asked
         self._phase = "training"  # to go back to
         self._callbacks: list[Callable[[], None]] = []
         self._short = 0  # works that wait for room on a disk
@@ -103,7 +109,11 @@ class ControlRoom:
             self._answer(request, "done", f"{action} is done", iteration=self._recorder.iteration, **data)
 
     async def with_room(self, make: Callable[[], Awaitable[T]]) -> T:
-        """What `make` gives. On a full disk the run pauses, and it is made again every 10 s until there is room."""
+        """What `make` gives. On a full disk the run pauses, and it is made again every 10 s until there is room.
+
+        Raises:
+            NoRoom: the run was asked to stop, and a last try found none either.
+        """
         async with self._room_wanted() as wait:
             while True:
                 try:
@@ -116,7 +126,7 @@ class ControlRoom:
                 await wait()
 
     async def wait_for_room(self, there_is: Callable[[], bool]) -> None:
-        """Returns when `there_is` room; until then the run is paused (`disk_full`)."""
+        """Returns when `there_is` room; until then the run is paused (`disk_full`). NoRoom: as `with_room`."""
         async with self._room_wanted() as wait:
             while not there_is():
                 await wait()
@@ -128,12 +138,13 @@ class ControlRoom:
 
         async def wait() -> None:
             nonlocal waits
+            if self._ended.is_set():
+                raise NoRoom("disk_full", f"no space is left on the disk of {self._writer.paths.root}")
             if waits == 0:
                 self._short += 1
                 self._pause("disk_full", None)
             waits += 1
-            while True:
-                await asyncio.sleep(LOOK_S)
+            while await within(LOOK_S, self._ended.wait()) is None:
                 if not self._writer.disk_full:
                     return
 
@@ -152,7 +163,7 @@ class ControlRoom:
             self._take(request)
         self._look_at_disk()
         document = self._writer.document
-        if self._reasons and not self._ending and (document.state, document.phase) != ("paused", "paused"):
+        if self._reasons and not self._ended.is_set() and (document.state, document.phase) != ("paused", "paused"):
             self._phase = document.phase if document.phase != "paused" else "training"
             self._tell_paused()
 
@@ -183,7 +194,7 @@ class ControlRoom:
                 return "wrong_state", "the config has no [evaluation]"
             case "evaluate" | "checkpoint" if self._reasons:
                 return "wrong_state", "the run is paused; resume it first"
-            case "pause" | "evaluate" | "checkpoint" if self._ending:
+            case "pause" | "evaluate" | "checkpoint" if self._ended.is_set():
                 return "wrong_state", "the run is stopping"
             case "set" if not request.args:
                 return "invalid", "no key is given"
@@ -236,8 +247,9 @@ class ControlRoom:
     # --- pauses ---------------------------------------------------------------------------------------------
 
     def ending(self) -> None:
-        """The run was asked to stop: what it still has to do may be done, so a pause on request is over."""
-        self._ending = True
+        """The run was asked to stop: what it still has to do may be done, so no pause holds it back any more. On a full
+        disk its records wait in memory."""
+        self._ended.set()
         self._reasons.pop("request", None)
         self._set_gate()
 
@@ -263,7 +275,7 @@ class ControlRoom:
 
     def _tell_paused(self) -> None:
         *_, newest = self._reasons.values()
-        if not self._ending:
+        if not self._ended.is_set():
             self._recorder.status(state="paused", phase="paused", paused=newest)
         else:
             self._recorder.status(paused=newest)
@@ -275,7 +287,7 @@ class ControlRoom:
         if self._reasons:
             self._tell_paused()
             return
-        if self._ending:
+        if self._ended.is_set():
             self._recorder.status(paused=None)
             return
         self._recorder.status(state="running", phase=self._phase, paused=None)
@@ -294,7 +306,7 @@ class ControlRoom:
             self._go_on("disk_full")
 
     def _set_gate(self) -> None:
-        if self._reasons or self._changing:
+        if self._changing or (self._reasons and not self._ended.is_set()):
             self._gate.clear()
         else:
             self._gate.set()

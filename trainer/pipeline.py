@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from trainer.config import Loaded
-from trainer.control_room import ControlRoom
+from trainer.control_room import ControlRoom, NoRoom
 from trainer.evaluation import Evaluator
 from trainer.failures import EMPTY_LIMIT, nothing_to_learn, run_error
 from trainer.lag import Contained, Lags
@@ -114,6 +114,9 @@ class Pipeline:
         beside = [asyncio.ensure_future(work) for work in works]
         try:
             return await self._run()
+        except NoRoom as error:
+            self._recorder.warn("disk_full", f"{error}: steps after the last checkpoint are lost to a resume")
+            return "stopped"
         except Exception as error:
             serves = self._services.task_app is not None
             known = run_error(error, root=self._recorder.writer.paths.root, serves_task_app=serves)
@@ -316,7 +319,7 @@ class Pipeline:
         self._contained.note(version, recorder.step)
         sync.verify_every_k = self._room.config.training.weight_sync.verify_every_k
         recorder.status(pipeline={"sync": "updating"})
-        with self._waits.of("engine", "sync", f"the weights of step {recorder.step}"):
+        with self._waits.of("engine", "sync", f"the weights of step {recorder.step}"), self._timing.working():
             report = await self._room.with_room(lambda: sync.sync(version))
         self._waits.over("engine")
         self._owes_sync = False

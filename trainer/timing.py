@@ -38,14 +38,25 @@ class Timing:
 
     def _mark(self) -> None:
         meter = self._meter.read()
-        self._at, self._busy, self._held = asyncio.get_running_loop().time(), meter.busy_s, meter.held_s
+        self._at, self._busy, self._held = asyncio.get_running_loop().time(), meter.busy_s, 0.0
         self._judge, self._judge_wait = meter.judge_s, meter.judge_wait_s
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """An update or a sync: episodes that are held back meanwhile wait for it. While the learner itself waits for
+        episodes they do not, although none may begin either."""
+        before = self._meter.read().held_s
+        try:
+            yield
+        finally:
+            self._held += self._meter.read().held_s - before
 
     @contextmanager
     def learning(self) -> Iterator[None]:
         started = asyncio.get_running_loop().time()
         try:
-            yield
+            with self.working():
+                yield
         finally:
             self._learning += asyncio.get_running_loop().time() - started
 
@@ -55,7 +66,7 @@ class Timing:
         wall = asyncio.get_running_loop().time() - self._at
         learning, syncing = self._learning, waited["sync"]
         seconds = sum(waited[what] for what in WAITS) + learning + syncing
-        busy, held = meter.busy_s - self._busy, meter.held_s - self._held
+        busy, held = meter.busy_s - self._busy, self._held
         judge, judge_wait = meter.judge_s - self._judge, meter.judge_wait_s - self._judge_wait
         self._mark()
         self._learning = 0.0

@@ -84,6 +84,8 @@ def open_app(
         for line in _report(failure, app.recorder, terminal):
             say(line)
         return FAILED
+    if app.unsaved:
+        say(f"draft kept: the unsaved edits of {app.unsaved} are offered when it is opened again")
     if app.opened is not None and app.opened.live:
         _part(app.opened.path, app.leaving)
     return guard.exit_code or OK

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import threading
+import time
 from pathlib import Path
 
 from rltui.cli.configs import add_examples, add_loading_options, config_path
@@ -13,6 +15,7 @@ from rltui.text import clean
 
 MARKS: dict[Verdict, str] = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL", "skipped": "--  "}
 TITLE = 12  # cells
+FIRST_S, LATER_S = 5.0, 60.0  # of waiting before it is said, and said again
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,15 +41,21 @@ def run(args: argparse.Namespace) -> int:
     )
     preflight = Preflight(context, CHECKS)
     results: list[Result] = []
+    begun: dict[str, float] = {}
+    over = threading.Event()
+    threading.Thread(target=_tell_waits, args=(begun, over, args), daemon=True).start()
     try:
         for event in preflight.run():
             if isinstance(event, Began):
+                begun[event.id] = time.monotonic()
                 continue
+            begun.pop(event.id, None)
             results.append(event)
             if event.found.verdict != "skipped":
                 for line in lines_of(event):
                     say(line, words(args))
     finally:
+        over.set()
         preflight.stop()
     code = _code(results, args.strict)
     order = [check.id for check in CHECKS]
@@ -57,6 +66,20 @@ def run(args: argparse.Namespace) -> int:
     say(verdict_of(results), words(args))
     emit(_data(args, context, results, code), as_json=args.json, out=args.out)
     return code
+
+
+def _tell_waits(begun: dict[str, float], over: threading.Event, args: argparse.Namespace) -> None:
+    """Says what is waited for, after a while and then rarely. begun: running checks, and since when."""
+    from rltui.preflight.table import CHECKS
+
+    titles = {check.id: f"{check.title:{TITLE}} no answer yet; limit {check.limit_s:g} s" for check in CHECKS}
+    due: dict[str, float] = {}
+    while not over.wait(1.0):
+        for id, since in list(begun.items()):
+            seconds = time.monotonic() - since
+            if seconds >= due.get(id, FIRST_S):
+                due[id] = seconds + LATER_S
+                say(f"      {seconds:.0f} s  {titles[id]}", words(args))
 
 
 def _code(results: list[Result], strict: bool) -> int:

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         earlier, reader = read_earlier(folder), RunReader(folder)
         lines = _newest(reader, args.last)
-        known = list(reader.judge_lines())
+        known = [*reader.judge_lines(), *_rejudged(reader)]
     except NoEarlierAttempt as error:
         raise CliError(clean(error, 600)) from error
     except OSError as error:
@@ -137,6 +138,17 @@ def _ask(args: argparse.Namespace, judge: Judge, expected: Forecast, episodes: i
     print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CliError("nothing was judged")
+
+
+def _rejudged(reader: Any) -> Iterator[Json]:
+    """Calls of earlier re-judgings, which were paid for, too; oldest first."""
+    from trainer.rundir.lines import read_lines
+
+    for file in sorted(reader.paths.root.glob("rejudge-*.jsonl")):
+        part = None
+        while part is None or part.more:
+            part = read_lines(reader.paths, file.name, None if part is None else part.cursor)
+            yield from part.rows
 
 
 def _newest(reader: Any, wanted: int) -> list[Json]:

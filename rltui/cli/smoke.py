@@ -149,6 +149,7 @@ def _own_arguments(args: argparse.Namespace) -> list[str]:
 async def _follow(runner: Runner, args: argparse.Namespace) -> int:
     """Prints what happens; the first Ctrl-C stops after the current call, the second at once."""
     from rltui.cli.smoke_lines import lines_of, summary
+    from rltui.cli.smoke_waiting import Waiting, ticking
     from rltui.smoke.events import Done
     from rltui.smoke.kept import kept_file, write_report
     from rltui.smoke.report import to_json
@@ -168,7 +169,13 @@ async def _follow(runner: Runner, args: argparse.Namespace) -> int:
     try:
         async with runner:
             begun = True
-            async for event in runner.run():
+            waiting = Waiting(runner.settings.timeout_s)
+            async for event in ticking(runner.run()):
+                if event is None:
+                    if not runner.bench.policy.plays_by_hand and (line := waiting.line(loop.time())):
+                        say(line, words(args))
+                    continue
+                waiting.seen(event, loop.time())
                 for line in lines_of(event):
                     say(line, words(args))
                 if isinstance(event, Done):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rltui.text import clean
 from trainer.config import Loaded, Place, Problem
-from trainer.config.errors import shown
+from trainer.config.errors import by_position, shown
 from trainer.config.fitting import fitted
 from trainer.taskapp.errors import TaskAppError
 from trainer.taskapp.registry import ADAPTERS, BUILTIN, builtin_factory
@@ -23,6 +24,14 @@ def start_problems(loaded: Loaded) -> list[Problem]:
     """Why a run of a valid config would not start, as errors. It looks at nothing outside this machine."""
     found = loaded.launch_problems()
     return [*found, *(fitted(problem) for problem in _task_app(loaded))]
+
+
+def warnings_of(loaded: Loaded, refusals: list[Problem]) -> list[Problem]:
+    """The loader's warnings, and `refusals` as such: what stops a launch stops no loading of a file. By position."""
+    known = {(item.key, item.code) for item in loaded.warnings}
+    more = [item for item in refusals if (item.key, item.code) not in known]
+    told = [replace(item, level="warning", why=f"{item.why}; a run would not start") for item in more]
+    return sorted([*loaded.warnings, *told], key=by_position)
 
 
 def _task_app(loaded: Loaded) -> Iterator[Problem]:

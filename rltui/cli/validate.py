@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 
 from rltui.cli.configs import (
     add_examples,
@@ -17,9 +16,8 @@ from rltui.cli.configs import (
     wrapped,
 )
 from rltui.cli.output import FINDINGS, OK, USAGE, CliError, Json, add_data_options, emit, say, words
-from rltui.cli.task_apps import NO_FILE, start_problems
+from rltui.cli.task_apps import NO_FILE, start_problems, warnings_of
 from trainer.config import ConfigError, Loaded, Problem
-from trainer.config.errors import by_position
 from trainer.config.rules.machine import OF_THE_MACHINE
 
 
@@ -58,9 +56,7 @@ def _check(name: str, args: argparse.Namespace) -> tuple[Json, int]:
         say(printable(f"{shown_as}: {', '.join(counts([*error.problems, *error.warnings]))}"))
         return _report(shown_as, errors=error.problems, warnings=error.warnings), USAGE
     refusals = start_problems(loaded)
-    known = {(item.key, item.code) for item in loaded.warnings}
-    warnings = [*loaded.warnings, *(_at_launch(item) for item in refusals if (item.key, item.code) not in known)]
-    warnings.sort(key=by_position)
+    warnings = warnings_of(loaded, refusals)
     if warnings:
         say(told(warnings))
     for line in _verdict(shown_as, loaded, warnings, refusals):
@@ -72,11 +68,6 @@ def _check(name: str, args: argparse.Namespace) -> tuple[Json, int]:
 def _counts(problem: Problem) -> bool:
     """Whether `--strict` minds it: a file is right or wrong the same way on every machine."""
     return problem.level == "warning" and problem.code not in (*OF_THE_MACHINE, NO_FILE)
-
-
-def _at_launch(problem: Problem) -> Problem:
-    """What stops a launch, though not the loading of a file, is a warning here."""
-    return dataclasses.replace(problem, level="warning", why=f"{problem.why}; a run would not start")
 
 
 def _verdict(name: str, loaded: Loaded, warnings: list[Problem], refusals: list[Problem]) -> list[str]:

@@ -69,9 +69,9 @@ def lines(finding: Finding, record: Record) -> Iterator[tuple[str, str]]:
 
 
 def key_words(key: str, record: Record) -> str:
-    """'training.group_size = 4'."""
+    """'training.group_size (now 4)'."""
     value: Any = record.value(key)
-    return key if value is None else f"{key} = {_value(value)}"
+    return key if value is None else f"{key} (now {_value(value)})"
 
 
 def _value(value: Any) -> str:

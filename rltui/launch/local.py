@@ -78,11 +78,13 @@ class LocalRun(Started):
             return f"the run's folder {self._paths.root} is gone", "leave the folder of a run alone until it has ended"
         if shutil.disk_usage(self._paths.root).free < LITTLE_ROOM:
             return f"there is no space left on the disk of {self._paths.root}", "free some space, then start it again"
+        code, log = self._process.returncode, self._paths.root / LOG
+        if code is not None and code < 0:  # from outside: its log does not know why
+            whom = "; the kernel does that when memory runs out: see dmesg" if -code == signal.SIGKILL else ""
+            return f"the coordinator was killed by signal {-code}{whom}", f"{log} tells what it did last"
         words = [line for line in tail(self._paths, LOG, self._log_from) if line.strip()]
         cause = f": {words[-1].strip()}" if words else ""
-        code = self._process.returncode
-        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
-        return f"the coordinator {how}{cause}", f"read {self._paths.root / LOG}"
+        return f"the coordinator ended with status {code}{cause}", f"read {log}"
 
     def stop(self) -> None:
         if self._process.poll() is None:

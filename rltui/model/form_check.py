@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rltui.cli.configs import cannot_run
+from rltui.cli.task_apps import start_problems, warnings_of
 from rltui.model.estimates import NOTHING, Facts, Line, of
 from rltui.model.known import known
 from trainer.config import ConfigError, Loaded, Problem, load_text
@@ -27,6 +29,7 @@ class Checked:
         missing: required keys that are not given.
         numbers: what follows from the values; empty unless the config is valid.
         derived: values that follow from others, by key, where it is not.
+        refused: why a run of a valid config would not start.
     """
 
     text: str
@@ -36,6 +39,7 @@ class Checked:
     missing: tuple[str, ...] = ()
     numbers: tuple[Line, ...] = ()
     derived: Mapping[str, Any] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
 
     @property
     def errors(self) -> list[Problem]:
@@ -52,7 +56,9 @@ def check(text: str, name: str) -> Checked:
             return Checked(text, (first,), broken=first)
         missing = tuple(_missing(error.problems))
         return Checked(text, (*error.problems, *error.warnings), missing=missing, derived=error.derived)
-    return Checked(text, tuple(loaded.warnings), loaded, numbers=_numbers(loaded))
+    refusals = start_problems(loaded)
+    problems = tuple(warnings_of(loaded, refusals))
+    return Checked(text, problems, loaded, numbers=_numbers(loaded), refused=tuple(cannot_run(refusals)))
 
 
 def _missing(problems: list[Problem]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tomllib
 
@@ -18,6 +19,17 @@ from trainer.config.positions import Positions
 from trainer.config.relocate import relocate
 from trainer.config.sources import from_file
 from trainer.config.toml_values import split_key
+
+_SET = re.compile(r"--set (?:'([^'=]+)=([^']*)'|([^\s=]+)=(\S+))")
+
+
+def in_words(problem: Problem) -> str:
+    """A problem's `fix` as somebody who edits the file takes it: without options of commands."""
+    ways = [way for way in (problem.fix or "").split(OR) if not way.startswith("--allow-unknown")]
+    told = [_SET.sub(lambda found: f"{found[1] or found[3]} = {found[2] or found[4]}", way) for way in ways]
+    if problem.code == "unknown_key" and not told[0].startswith("delete "):
+        told[0] = f"rename it to {told[0]}"
+    return " or ".join(told)
 
 
 def fixed(text: str, name: str, problem: Problem) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rltui.cli.configs import read_text
@@ -36,10 +36,22 @@ def starts(folder: Path, runs: Iterable[tuple[str, Path, str]] = ()) -> list[Sta
 def _drafts() -> list[Start]:
     now = time.time()
     return [
-        Start("draft", draft.name, Path(draft.path or draft.name), f"unsaved edits, {duration(now - draft.saved)} ago")
+        Start(
+            "draft", _called(draft), Path(draft.path or draft.name), f"unsaved edits, {duration(now - draft.saved)} ago"
+        )
         for draft in drafts.all_drafts()
         if not draft.path or Path(draft.path).parent.is_dir()
     ]
+
+
+def _called(draft: drafts.Draft) -> str:
+    """By the name that a file of it has, or would have."""
+    return draft.name or Path(draft.path).name
+
+
+def draft_of(start: Start) -> drafts.Draft | None:
+    """The draft that was chosen."""
+    return drafts.of(str(start.path), "") if start.path.is_absolute() else drafts.of("", start.name)
 
 
 def _files(folder: Path) -> list[Start]:
@@ -116,16 +128,28 @@ def from_draft(draft: drafts.Draft) -> Form:
 def take_draft(form: Form, draft: drafts.Draft) -> str:
     """Put a draft's text into the form of its file, as one edit; what others changed there since stays.
 
-    Gives what is to be said of it, "" for nothing.
+    Gives what is to be said of it, "" for nothing. Where the two do not merge, the file counts as changed outside.
     """
     if draft.disk == form.disk or draft.disk is None:
         form.replace(draft.text, "draft")
         return ""
     try:
         merged = merge(draft.disk, draft.text, form.disk or "")
-    except EditError as error:
+    except EditError:
+        form.disk = form.base = draft.disk
         form.replace(draft.text, "draft")
-        return f"the file changed since, and could not be merged: {error}; D shows how they differ"
+        return "the file is another than the draft began with, and they do not merge: R asks"
     form.replace(merged.text, "draft")
     both = ", ".join(merged.conflicts)
     return f"merged with the file, which changed since{f'; yours is kept in {both}' if both else ''}"
+
+
+def joined(old: drafts.Draft, new: drafts.Draft) -> drafts.Draft:
+    """One draft of both, where `new` was begun beside `old`; where they do not merge, `old` gets a name of its own."""
+    try:
+        carried = merge(old.disk or "", old.text, new.disk or "").text
+        return replace(new, text=merge(new.disk or "", new.text, carried).text)
+    except EditError:
+        name = free_name(f"{Path(old.path or old.name).stem}-draft.toml")
+        drafts.keep(replace(old, path="", name=name, base=old.disk if old.disk is not None else old.base, disk=None))
+        return new

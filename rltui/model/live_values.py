@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import isfinite
 
 from rltui.sources.base import Json
 from rltui.text import clean
@@ -40,4 +41,6 @@ def live_values(words: Sequence[str]) -> Json:
             values[fits[0]] = parse_value(text)
         except ValueError as error:
             raise ValueError(f"{fits[0]}: {error}") from None
+        if isinstance(values[fits[0]], float) and not isfinite(values[fits[0]]):
+            raise ValueError(f"{fits[0]} = {clean(text.strip(), 100)} is no finite number")  # and none of JSON
     return values

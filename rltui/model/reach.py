@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 LIMIT_S = 2.0
@@ -11,6 +12,9 @@ LIMIT_S = 2.0
 
 def reach(url: str, limit_s: float = LIMIT_S) -> tuple[bool, str]:
     """(whether it answered, what to say of it). In a thread: it waits up to `limit_s`."""
+    if "://" not in url and url.endswith(".py"):
+        there = Path(url).expanduser().is_file()
+        return there, f"{'a' if there else 'there is no'} file {url}, from the folder that you stand in"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)

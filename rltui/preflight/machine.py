@@ -11,12 +11,13 @@ from pathlib import Path
 from rltui.model.estimates import Facts, disk_bytes, engine_bytes, learner_bytes, on_gpu, sequences
 from rltui.model.estimates import context as longest
 from rltui.model.known import known
-from rltui.preflight.base import Context, Found, ok, skipped
+from rltui.preflight.base import Context, Found, Verdict, ok, skipped
 from rltui.preflight.gpus import Gpu, chosen, gpus
 from rltui.words import shortened, size
 from trainer.rundir.need import checkpoint_need
 
 PACKAGES = ("torch", "transformers", "peft", "safetensors", "jinja2")
+GUESS = 1.5  # what is beyond by this much is refused where a model's size is only guessed by its name
 IN_USE = 1 << 30  # bytes of a GPU that somebody else holds, from which it counts as in use
 
 
@@ -82,7 +83,7 @@ def memory(context: Context) -> Found:
     if config.inference.url is None and weights > part * gpu:
         why = f"the engine's part, {part:g} x {size(gpu)}, is less than the weights, {size(weights)}"
         fix = "more compute.topology.tensor_parallel, or a smaller model"
-        return Found("warn" if facts.shape.guessed else "fail", why, fix, "vllm.gpu_memory_utilization")
+        return Found(_refusal(weights, part * gpu, facts), why, fix, "vllm.gpu_memory_utilization")
     room = (1 - part) * gpu if shared else gpu
     told = f"learner {learner.text} a GPU: {learner.sum}"
     return _fits(learner.low, learner.high, room, "left for it on a GPU", told, facts, "training.micro_batch_tokens")
@@ -94,10 +95,16 @@ def _fits(low: float, high: float, room: float, what: str, told: str, facts: Fac
     sum_ = f"{size(low)} to {size(high)} needed, {size(room)} {what}"
     if low > room:
         fix = "a smaller model, or policy.trainer_mode = lora or qlora"
-        return Found("warn" if guessed else "fail", sum_, fix, "policy.trainer_mode", told, notes)
+        return Found(_refusal(low, room, facts), sum_, fix, "policy.trainer_mode", told, notes)
     if high > room:
         return Found("warn", f"{sum_}, at the longest episodes", "lower training.micro_batch_tokens", key, told, notes)
     return Found("ok", sum_, tried=told, notes=notes)
+
+
+def _refusal(need: float, room: float, facts: Facts) -> Verdict:
+    """Of what does not fit: a guess that may be off by as much as is lacking is a warning."""
+    guessed = facts.shape is not None and facts.shape.guessed
+    return "warn" if guessed and need <= GUESS * room else "fail"
 
 
 def disk(context: Context) -> Found:
@@ -115,8 +122,7 @@ def disk(context: Context) -> Found:
     told = f"{size(need.high)} needed for checkpoints, {size(facts.disk)} free"
     fix = "lower checkpoint.keep_last, or set checkpoint.dir to a larger disk"
     if one > facts.disk:
-        verdict = "warn" if facts.shape.guessed else "fail"
-        return Found(verdict, f"{told}: not even one fits", fix, "checkpoint.dir", need.sum)  # type: ignore[arg-type]
+        return Found(_refusal(one, facts.disk, facts), f"{told}: not even one fits", fix, "checkpoint.dir", need.sum)
     if need.high > facts.disk:
         return Found("warn", f"{told}: the run will pause", fix, "checkpoint.keep_last", need.sum)
     return ok(told, tried=need.sum)

@@ -14,6 +14,7 @@ from textual.binding import BindingType
 
 from rltui.screens.dialog import Dialog, answer
 from rltui.text import clean, fit, width
+from rltui.text_lines import wrap
 from rltui.widgets.bindings import bindings
 from rltui.widgets.lines import Lines, focus_now, look_of
 from rltui.widgets.pane import Pane
@@ -37,11 +38,20 @@ class _Choices(Lines, inherit_bindings=False):
     def __init__(self, intro: Sequence[str], choices: Sequence[Choice], cursor: int) -> None:
         super().__init__()
         self._intro, self._choices = [clean(line, 300) for line in intro], list(choices)
-        self._first = len(self._intro) + bool(self._intro)
         self._cursor = cursor
         self._label = max((width(choice.label) for choice in choices), default=0)
 
     def on_mount(self) -> None:
+        self.line_count = self._first + len(self._choices)
+
+    @property
+    def _first(self) -> int:
+        """The line of the first choice."""
+        return len(self._intro) + bool(self._intro)
+
+    def fit_into(self, cells: int) -> None:
+        """Wrap what stands above the choices."""
+        self._intro = [line for text in self._intro for line in wrap(text, cells - 2)]
         self.line_count = self._first + len(self._choices)
 
     @property
@@ -61,7 +71,7 @@ class _Choices(Lines, inherit_bindings=False):
         return [
             Segment(f" {mark} ", look.style("accent")),
             Segment(f"{choice.label:<{self._label}}   ", look.style("dim" if missing else "strong")),
-            Segment(fit(choice.why_not or choice.about, width - self._label - 6), look.style("dim")),
+            Segment(fit(choice.why_not or choice.about, width - self._label - 7), look.style("dim")),
         ]
 
     def line_style(self, y: int) -> Style | None:
@@ -69,6 +79,7 @@ class _Choices(Lines, inherit_bindings=False):
 
     def _put(self, cursor: int) -> None:
         old, self._cursor = self._cursor, max(0, min(cursor, len(self._choices) - 1))
+        self.scroll_line_into_view(self._cursor + self._first)
         self.refresh_lines((old + self._first, self._cursor + self._first))
 
     def action_up(self) -> None:
@@ -98,7 +109,7 @@ class ChoiceScreen(Dialog[str | None], inherit_bindings=False):
 
     DEFAULT_CSS = """
     ChoiceScreen { align: center middle; background: transparent; }
-    ChoiceScreen > Pane { background: $background; }
+    ChoiceScreen > Pane { max-height: 96%; background: $background; }
     """
 
     def __init__(self, title: str, choices: Sequence[Choice], *, intro: Sequence[str] = (), cursor: int = 0) -> None:
@@ -113,5 +124,8 @@ class ChoiceScreen(Dialog[str | None], inherit_bindings=False):
         focus_now(self._choices)
         pane = self.query_one(Pane)
         pane.set_subtitle("enter takes it, esc changes nothing")
-        pane.styles.width = min(max(self._choices.cells, width(self._title) + 6, 41), WIDEST) + 2
+        room = min(WIDEST, self.app.size.width * 96 // 100 - 2)
+        cells = min(max(self._choices.cells, width(self._title) + 6, 41), room)
+        self._choices.fit_into(cells)
+        pane.styles.width = cells + 2
         pane.styles.height = self._choices.line_count + 2

@@ -13,8 +13,9 @@ from textual.screen import Screen
 from rltui.actions.guide import Section, lines, sections, topic_sections
 from rltui.screens.dialog import Dialog, answer
 from rltui.widgets.bindings import bindings, keymap_of, offered
-from rltui.widgets.lines import Lines, focus_now, look_of
+from rltui.widgets.lines import focus_now, look_of
 from rltui.widgets.pane import Pane
+from rltui.widgets.scrolling import Scrolling
 
 WIDEST = 96  # cells; longer lines are hard to read
 
@@ -29,7 +30,7 @@ def help_sections(screen: Screen) -> list[Section]:
     return [*found, *topic_sections()]
 
 
-class _Text(Lines, inherit_bindings=False):
+class _Text(Scrolling, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = bindings("help")
 
     def __init__(self, found: Sequence[Section]) -> None:
@@ -50,24 +51,6 @@ class _Text(Lines, inherit_bindings=False):
         if kind == "key":
             return [Segment(f"   {left}", look.style("key")), Segment(right, look.style("text"))]
         return [Segment(f"   {left}", look.style("dim"))]
-
-    def action_up(self) -> None:
-        self.scroll_to_top(self.top - 1)
-
-    def action_down(self) -> None:
-        self.scroll_to_top(self.top + 1)
-
-    def action_page_up(self) -> None:
-        self.scroll_to_top(self.top - max(1, self.page_size - 1))
-
-    def action_page_down(self) -> None:
-        self.scroll_to_top(self.top + max(1, self.page_size - 1))
-
-    def action_first(self) -> None:
-        self.scroll_to_top(0)
-
-    def action_last(self) -> None:
-        self.scroll_to_top(self.line_count)
 
     def action_close(self) -> None:
         answer(self)

@@ -38,6 +38,8 @@ class Played:
     tokens: Tokens | None
     answer_bytes: int | None
     content_type: str | None
+    fix: str | None = None  # where more is known than the exclusion code says
+    log: tuple[str, ...] = ()  # the end of what a served app printed while it failed
 
 
 class Bench:
@@ -63,6 +65,7 @@ class Bench:
         self.task_infos: dict[int, TaskInfo] = {}
         self.first: Played | None = None  # S07's
         self.played: list[Played] = []  # S09's
+        self.computed = 0.0  # S09's: CPU seconds of one episode, the app's where it is served here
         self.burst: tuple[int, float] = (0, 0.0)  # S10's: episodes that finished, seconds
         self.spread: Spread | None = None
         self.forecast: Forecast | None = None

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from rltui.smoke.bench import Bench, Played
+from rltui.smoke.causes import ANSWER_FIX, DIED_FIX, GIVEN_UP, LOG_FIX, invalid_answer, log_end
 from rltui.smoke.control import Stopped
 from rltui.smoke.events import CallSeen, EpisodeBegan, EpisodeEnded, TurnSeen
-from rltui.smoke.policies.base import Policy, PolicyFailed, Tokens
+from rltui.smoke.policies.base import GaveUp, Policy, PolicyFailed, Tokens
 from rltui.smoke.policy_server import Book
 from rltui.smoke.report import Episode, Turn
 from rltui.smoke.rewards import resolved
@@ -26,6 +27,7 @@ from trainer.taskapp.reading import Json, listing, mapping
 
 LIMITS = ("context_length_exceeded", "call_limit")  # an episode that meets one ends, cut but scored
 POLICY_FAULTS = ("engine_error", "policy_unreachable", "policy_error", "policy_bad_answer")
+LOG_WAIT_S = 0.2
 STOP_S = 30.0  # that the current call is given to end once it was asked to stop
 
 
@@ -49,6 +51,7 @@ async def play(
     book = Book(cid, seed, member, policy, limit, told, asked)
     strays, stale = len(bench.server.strays), len(bench.server.stale)
     bench.server.open(book)
+    printed = bench.target.lines
     began = time.monotonic()
     try:
         parsed, scored, excluded, sentence = await _outcome(bench, book, client, policy)
@@ -71,8 +74,14 @@ async def play(
         sentence += f"; it had called {late[0].url} instead of the address that it was given"
     elif excluded == "bad_json" and answer is not None:
         sentence = _why_no_json(answer, sentence)
+    fix: str | None = None
     if excluded == "http_error" and answer is None and (status := await bench.target.died_within(0.5)) is not None:
-        sentence += f"; the app has ended with status {status}"
+        sentence, fix = f"{sentence}; the app has ended with status {status}", DIED_FIX
+    elif excluded == "http_error" and answer is not None and invalid_answer(answer.json_or_none()):
+        fix = ANSWER_FIX
+    log = await _log(bench, 0 if fix == DIED_FIX else printed) if excluded == "http_error" else ()
+    if log and fix is None:
+        fix = LOG_FIX
     episode = Episode(
         n=n,
         seed=seed,
@@ -98,7 +107,15 @@ async def play(
     bench.emit(EpisodeEnded(episode))
     size = None if answer is None else len(answer.body)
     kind = None if answer is None else answer.headers.get("content-type", "")
-    return Played(episode, cid, parsed, book.arrivals, late, tokens, size, kind)
+    return Played(episode, cid, parsed, book.arrivals, late, tokens, size, kind, fix, log)
+
+
+async def _log(bench: Bench, printed: int) -> tuple[str, ...]:
+    """What the app we serve has printed since; its last lines may still be on their way."""
+    deadline = time.monotonic() + LOG_WAIT_S
+    while bench.target.served and bench.target.lines == printed and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    return log_end(bench.target.log_since(printed))
 
 
 def _why_no_json(answer: Answer, sentence: str) -> str:
@@ -134,6 +151,8 @@ async def _outcome(
         return None, None, "http_error", error.message
     except PolicyFailed as error:
         return None, None, "engine_error", str(error)
+    except GaveUp:
+        return None, None, GIVEN_UP, "given up by hand"
 
 
 async def _unless_over(bench: Bench, book: Book, rollout: Any) -> ParsedRollout:
@@ -147,9 +166,9 @@ async def _unless_over(bench: Bench, book: Book, rollout: Any) -> ParsedRollout:
             while book.busy and not task.done() and time.monotonic() < deadline:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
             raise Stopped
-        if task.done():
+        if task.done() and not book.gave_up:
             return task.result()
-        raise RolloutFailure("aborted", {"status_detail": "given up by hand"}, retryable=False)
+        raise GaveUp
     finally:
         for waiting in (task, *ends):
             waiting.cancel()

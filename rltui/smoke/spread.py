@@ -23,10 +23,11 @@ NO_MODEL = {
 }
 
 
-def spread_of(episodes: Sequence[Episode], group_size: int) -> Spread:
+def spread_of(episodes: Sequence[Episode], group_size: int, *, could_earn: bool = True) -> Spread:
     """Of the episodes that were scored; excluded ones count nowhere.
 
     group_size: of the test, with which it says whether a seed was played often enough to warn of equal rewards.
+    could_earn: whether rewards of 0 say anything, with who played.
     """
     rewards: dict[int, list[float]] = {}
     for episode in episodes:
@@ -49,7 +50,7 @@ def spread_of(episodes: Sequence[Episode], group_size: int) -> Spread:
         high=max(every, default=None),
         predicted=predicted,
         unpredicted=unpredicted,
-        warnings=_warnings(seeds, every, group_size),
+        warnings=_warnings(seeds, every, group_size) if could_earn or any(every) else (),
     )
 
 

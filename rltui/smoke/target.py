@@ -22,6 +22,7 @@ from trainer.taskapp.reading import mapping
 from trainer.taskapp.registry import BUILTIN, builtin_factory
 
 START_S = 60.0
+LOG_LINES = 80  # that are kept
 
 
 class TargetRefused(Exception):
@@ -53,7 +54,8 @@ class Target:
         self._env: dict[str, str] = {}
         self._process: asyncio.subprocess.Process | None = None
         self._pump: asyncio.Task[None] | None = None
-        self._log: deque[str] = deque(maxlen=40)
+        self._log: deque[str] = deque(maxlen=LOG_LINES)
+        self.lines = 0  # that a served app has printed by now
         if not self.served:
             return
         check_app(app)
@@ -128,10 +130,24 @@ class Target:
             await asyncio.sleep(0.02)
         return self.died
 
+    def cpu_seconds(self) -> float:
+        """CPU time of a served app by now; 0 where it is not ours to see."""
+        if self._process is None:
+            return 0.0
+        with contextlib.suppress(psutil.Error):
+            used = psutil.Process(self._process.pid).cpu_times()
+            return used.user + used.system
+        return 0.0
+
     @property
     def log(self) -> str:
         """The last lines that a served app printed."""
         return "\n".join(self._log)
+
+    def log_since(self, lines: int) -> list[str]:
+        """What it printed after its first `lines` lines, as far as it is kept."""
+        new = min(self.lines - lines, len(self._log))
+        return list(self._log)[-new:] if new > 0 else []
 
     async def _keep_log(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
@@ -141,6 +157,7 @@ class Target:
                 if not line:
                     return
                 self._log.append(line.decode(errors="replace").rstrip())
+                self.lines += 1
 
     async def close(self) -> None:
         if self._process is not None:

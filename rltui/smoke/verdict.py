@@ -24,7 +24,8 @@ def verdict_of(stages: Sequence[Stage], episodes: Sequence[Episode], interrupted
     if interrupted:
         return "not_ready", "not ready: stopped before all stages were done"
     if not any(episode.R is not None for episode in episodes):
-        return "not_ready", "not ready: no episode finished"
+        by_hand = next((s.message for s in stages if s.id == "S07" and s.verdict == "skipped"), "")
+        return "not_ready", f"not ready: {by_hand or 'no episode finished'}"
     if warned:
         first = warned[0]
         number = f"{len(warned)} warning{'s' * (len(warned) != 1)}"

@@ -16,6 +16,7 @@ from rltui.processes import kill_leader
 from rltui.sources.base import LOG_BYTES, TERMINAL, Json, LogSlice, RunSource, Slice, Unreadable
 from rltui.sources.early import early_end
 from trainer.rundir import control, logread
+from trainer.rundir.checkpoints import list_checkpoints
 from trainer.rundir.jsonl import decode_object
 from trainer.rundir.lines import Cursor
 from trainer.rundir.process import ProcessId
@@ -286,11 +287,16 @@ class LocalRunSource(RunSource):
             raise Unreadable(f"{what} is damaged: {type(error).__name__}: {error}") from error
 
     def _lost(self, status: Json) -> Json:
+        with self._reading("checkpoints"):
+            found = list_checkpoints(self._reader.paths.checkpoints)
+        if any(checkpoint.resumable for checkpoint in found):
+            remedy = f"Go on from its last checkpoint: rltui train --resume {self._folder}"
+        else:
+            remedy = f"It has no checkpoint to go on from: start it anew: rltui train {self._folder}/config.toml"
         error = {
             "code": "process_lost",
             "message": f"the run's coordinator (pid {status.get('pid')}) ended without a word",
-            "hint": f"{self._folder}/logs has its last words; what it recorded and its checkpoints stay. "
-            f"Go on from its last checkpoint: rltui train --resume {self._folder}",
+            "hint": f"{self._folder}/logs tells what it did last; what it recorded stays. {remedy}",
         }
         return {
             **status,

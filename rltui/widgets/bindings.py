@@ -34,10 +34,16 @@ def bindings(*contexts: str) -> list[BindingType]:
     keys = [key for action in actions for key in action.keys]
     if len(set(keys)) < len(keys):
         raise ValueError(f"the contexts {', '.join(wanted)} share a key")
-    return [
-        Binding(_textual_keys(action.keys), action.name, action.label, show=action.footer, id=action.id)
-        for action in actions
-    ]
+    return [_binding(action) for action in actions]
+
+
+def one_binding(id: str) -> list[BindingType]:
+    """The binding of one action of the table, for a node that does it but nothing else of its context."""
+    return [_binding(BY_ID[id])]
+
+
+def _binding(action: Action) -> Binding:
+    return Binding(_textual_keys(action.keys), action.name, action.label, show=action.footer, id=action.id)
 
 
 def textual_keymap(keymap: Keymap) -> dict[str, str]:

@@ -140,8 +140,10 @@ class KeyBar(Bar):
             self.update_keys()
 
     def update_keys(self) -> None:
-        """Look again at what works; the framework tells of the focus, screens tell of anything else."""
-        items = items_of(offered(self.screen), ascii=look_of(self).ascii)
+        """Look again at what works, in a dialog where one is open; the framework tells of the focus, screens tell of
+        anything else."""
+        top = self.app.screen
+        items = items_of(offered(top if top.is_modal else self.screen), ascii=look_of(self).ascii)
         if items != self._items:
             self._items = items
             self.update_bar()

@@ -1,7 +1,7 @@
 """Stands in for `python -m trainer run`: the real writer and control box, no model. For faults and signals.
 
 FAKE_MODE: ok, failed, config (failed with status 2), refuse (ends before any status), crash (dies without a word),
-deaf (never stops).
+killed (by a signal), deaf (never stops).
 """
 
 import json
@@ -74,8 +74,10 @@ def main() -> int:
         writer.metrics(values, step=step, iteration=(step + 1) // 2, epoch=0, weight_version=step)
         writer.status(step=step, iteration=step // 2, eta_s=float(STEPS - step))
         writer.beat()
-        if MODE == "crash" and step == 2:
+        if MODE in ("crash", "killed") and step == 2:
             print("the last words on stderr", file=sys.stderr, flush=True)
+            if MODE == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
             os._exit(9)
         if MODE == "deaf":
             continue

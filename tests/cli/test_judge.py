@@ -193,6 +193,18 @@ def test_it_asks_first_and_nothing_is_asked_for_without_a_yes(tmp_path, rltui, m
         assert code == 0 and "mean score 0.560 -> 0.750" in out and len(server.bodies) == 6
 
 
+def test_a_second_time_only_what_failed_is_paid_for(tmp_path, rltui):
+    with ScriptedJudge(
+        lambda place, times: chat(scores(1, 0.5) if place < 5 or times > 3 else "I cannot say")
+    ).serving() as server:
+        run = judged_by(server, tmp_path)
+        arguments = ("rejudge", run, "--rubric", rubric(run), "--yes", "--json")
+        first = json.loads(rltui(*arguments)[1])
+        assert (first["scored"], len(server.bodies)) == (5, 8)
+        second = json.loads(rltui(*arguments)[1])
+    assert (second["scored"], second["cached"], len(server.bodies)) == (6, 5, 9)
+
+
 def test_rules_cost_nothing_and_are_not_asked_about(tmp_path, rltui):
     rules = [{"id": "even", "rule": {"kind": "regex", "value": "[024]$"}}]
     sets = [

@@ -70,6 +70,7 @@ def test_accepted_is_not_done_and_silence_is_said(rltui, running):
     [
         (["set"], "KEY VALUE"),
         (["set", "training.group_size", "2"], "cannot be changed while a run is going"),
+        (["set", "learning_rate", "nan"], "training.learning_rate = nan is no finite number"),
         (["set", "every_n_iters", "2"], "is not one key"),
         (["pause", "now"], "takes no further words"),
         (["dance"], "invalid choice"),

@@ -231,6 +231,12 @@ def test_a_coordinator_that_dies_without_a_word_is_a_failed_run(rltui):
     assert (found["state"], found["error"]["code"], found["step"]) == ("failed", "process_lost", 2)
 
 
+def test_the_last_line_of_the_log_is_not_why_a_coordinator_was_killed(rltui):
+    done = rltui("train", "my.toml", "--json", fake="killed")
+    assert done.returncode == 3 and "the last words on stderr" not in done.err
+    assert "killed by signal 9; the kernel does that when memory runs out" in done.err
+
+
 # Its life apart from ours
 
 

@@ -97,6 +97,12 @@ def test_a_given_value_that_is_overruled_stays_in_sight(small) -> None:
     assert (origin.note or "").startswith("instead of 0.0 at my.toml:17:21; 0 meant no early bonus")
 
 
+def test_a_given_value_that_is_the_derived_one_was_not_overruled(small) -> None:
+    loaded = small(f"{TOPOLOGY}type=cpu", device=None, machine=Machine(0))
+    origin = loaded.origins[f"{TOPOLOGY}type"]
+    assert loaded.config.compute.topology.type == "cpu" and (origin.kind, origin.note) == ("set", None)
+
+
 def test_counts_without_gpu_count_ask_for_their_sum(small) -> None:
     sets = [f"{TOPOLOGY}gpus_for_vllm=1", f"{TOPOLOGY}gpus_for_training=1"]
     loaded = small(*sets, device=None, machine=Machine(8))

@@ -77,6 +77,7 @@ def test_keys_that_may_differ_on_resume_are_the_documented_ones() -> None:
     assert beside_live - compute - logging == {
         "training.num_epochs",
         "training.iterations_per_epoch",
+        "training.max_minutes",
         "checkpoint.keep_last",
         "checkpoint.keep_best",
         "rollout.timeout_s",

@@ -242,6 +242,16 @@ ERRORS: dict[str, tuple[dict[str, str], str, str]] = {
         "judge.options.base_url",
         "no default model",
     ),
+    "a judge behind a query": (
+        JUDGE | {"judge.options.base_url": "http://localhost:1/v1?v=1", "judge.options.model": "m"},
+        "judge.options.base_url",
+        "cannot end in a query",
+    ),
+    "a judge service behind a query": (
+        JUDGE | {"services.judge_url": "http://localhost:1/?v=1"},
+        "services.judge_url",
+        "cannot end in a query",
+    ),
     "unknown provider": (JUDGE | {"judge.options.provider": "acme"}, "judge.options.provider", "no such provider"),
     "synth without a service": (JUDGE | {"judge.type": "synth"}, "judge.type", "does not say where it is"),
     "none beside enabled": (JUDGE | {"judge.type": "none"}, "judge.type", "judge.enabled = true is given"),

@@ -10,6 +10,7 @@ from trainer.config.secrets import is_secret, masked
 KEY = "sk-proj-abc123def456ghi789jkl"
 
 FOUND = {
+    "the parameter key of a URL": ("judge.options.base_url", "http://h/v1?key=abcdefgh", "abcdefgh"),
     "a parameter of a URL": ("services.task_url", "http://h/?api_key=abcdEFGH12345678", "abcdEFGH"),
     "a token in a URL": ("inference.public_url", "https://x.y?a=1&token=abcdefgh1234", "abcdefgh1234"),
     "a password without a user": ("services.task_url", "http://:hunter22@h:80/", "hunter22"),

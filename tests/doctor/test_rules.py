@@ -9,6 +9,7 @@ import pytest
 
 from rltui.doctor.doctor import Doctor
 from rltui.doctor.record import Record
+from rltui.doctor.report import key_words
 from rltui.doctor.rule import State
 from rltui.doctor.rules import RULES
 from tests.doctor.records import BY_ID, HEALTHY, START, STEP_S, STEPS, read, record, resolved, states
@@ -152,6 +153,22 @@ def test_fires(id, changes, more, state, told):
         assert reading.measured and reading.want
         (found,) = Doctor(rules=[BY_ID[id]]).examine(record(changes, **more))
         assert found.state is state
+
+
+@pytest.mark.parametrize(("waits", "speaks"), [((3.0, 2.9), "D29"), ((2.0, 3.9), "D30")])
+def test_of_two_that_take_turns_the_longer_wait_speaks(waits, speaks):
+    changes = {"time/wait_for_batch": waits[0], "time/wait_for_policy": waits[1], "rollouter/idle_ratio": 0.6}
+    found = record(changes, config={"training.max_lag": 0})
+    readings = {id: read(id, found) for id in ("D29", "D30")}
+    assert [id for id, reading in readings.items() if reading.state is State.WATCH] == [speaks]
+    for reading in readings.values():
+        assert reading.keys[0] == "training.max_lag" and len(set(reading.keys)) == len(reading.keys)
+    assert key_words("training.max_lag", found) == "training.max_lag (now 0)"
+
+
+def test_ratios_out_of_band_are_not_told_as_effective_episodes():
+    (found,) = Doctor(rules=[BY_ID["D15"]]).examine(record({"gspo/ratio_out_of_band_frac": 0.25}))
+    assert found.line == "effective episodes 25 % of ratios out of band (want < 5.0 %)"
 
 
 def test_every_rule_fires_somewhere():

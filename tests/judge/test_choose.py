@@ -40,6 +40,15 @@ def test_what_is_missing_is_told_before_anything_is_judged(sets: list[str], why:
     assert named in caught.value.hint
 
 
+def test_an_address_with_a_query_is_refused_and_not_repeated() -> None:
+    options = JudgeOptionsConfig(base_url="http://127.0.0.1:1/v1?key=abc", model="m")
+    config = JudgeConfig(enabled=True, options=options)
+    resolved = resolve_rubric(load(SAMPLE).config.judge.options, folder=None)
+    with pytest.raises(JudgeMisconfigured, match=r"behind \? or #") as caught:
+        make_judge(config, resolved, record=lambda line: 0, environ={})
+    assert caught.value.code == "judge_route" and "abc" not in str(caught.value)
+
+
 def test_without_a_rubric_only_a_service_judges() -> None:
     config = JudgeConfig(enabled=True, options=JudgeOptionsConfig(base_url="http://127.0.0.1:1/v1", model="m"))
     resolved = resolve_rubric(config.options, folder=None, service=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import re
+from typing import Any
 
 import httpx
 import pytest
@@ -229,6 +232,33 @@ async def test_a_key_that_is_sent_back_is_not_kept(server: Server) -> None:
     made = local(server, environ={"JUDGE_API_KEY": KEY})
     given = await made.judge.judge(episode())
     assert KEY not in f"{given} {made.records}" and "***" in str(given)
+
+
+def escaped(text: str) -> str:
+    return "".join(f"\\u{ord(char):04X}" for char in text)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(GOOD).replace("curt", KEY).replace(KEY[0], escaped(KEY[0])),
+        json.dumps(GOOD).replace("curt", escaped(KEY)),
+        [{"text": json.dumps(GOOD).partition("curt")[0] + KEY[:9]}, {"text": KEY[9:] + '", "score": 0.5}}'}],
+    ],
+    ids=["a letter escaped", "all escaped", "in two blocks"],
+)
+async def test_nor_is_one_that_is_sent_back_in_disguise(server: Server, content: Any) -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 1}
+    inside = json.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop"}], "usage": usage})
+    for body in (inside, inside.replace(KEY[:9], escaped(KEY[:9]))):
+        server.script = [http(200, body)]
+        made = local(server, environ={"JUDGE_API_KEY": KEY})
+        with contextlib.suppress(JudgeFailed):  # the blocks lack a criterion
+            await made.judge.judge(episode())
+        text = made.records[-1].reply
+        for _ in range(3):
+            assert KEY[1:] not in text and KEY[:8] not in text and "***" in text
+            text = re.sub(r"\\+u([0-9A-Fa-f]{4})", lambda found: chr(int(found[1], 16)), text)
 
 
 async def test_refused_requests_are_not_tried_again_and_eight_of_them_stop_a_job(server: Server) -> None:

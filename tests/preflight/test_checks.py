@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rltui.cli.main import main
+from rltui.model.estimates import engine_bytes, learner_bytes
 from rltui.model.known import known
 from rltui.preflight.base import Context
 from rltui.preflight.config import smoke_report, valid
@@ -123,8 +124,11 @@ def test_memory_on_a_cpu(config, tmp_path):
     for free, verdict in ((1000 * GB, "ok"), (20 * GB, "warn"), (10 * GB, "fail")):
         assert memory(with_model(config, tmp_path / "m", memory=free)).verdict == verdict
     guessed = context(config, "policy.model_name=org/model-4B")
-    guessed.facts = replace(known(guessed.loaded), memory=GB)
-    assert memory(guessed).verdict == "warn"  # a guess refuses nothing
+    facts = known(guessed.loaded)
+    low = learner_bytes(guessed.cfg, facts.shape).low + engine_bytes(guessed.cfg, facts.shape)[0]
+    for free, verdict in ((low / 1.2, "warn"), (low / 2, "fail")):  # a guess refuses what is far off
+        guessed.facts = replace(facts, memory=free)
+        assert memory(guessed).verdict == verdict
 
 
 def test_disk(config, tmp_path):

@@ -58,7 +58,7 @@ def test_the_time_of_a_step_is_the_learners_and_idle_is_what_it_did_not_learn_in
         meter.tokens = 300
         with timing.learning():
             await asyncio.sleep(2)
-        with waits.of("engine", "sync", "weights"):
+        with waits.of("engine", "sync", "weights"), timing.working():
             await asyncio.sleep(2)
         values = timing.step(tokens=100)
         assert values["time/step"] == 10 and values["time/wait_for_batch"] == 6 and values["time/weight_sync"] == 2
@@ -69,6 +69,26 @@ def test_the_time_of_a_step_is_the_learners_and_idle_is_what_it_did_not_learn_in
         values = timing.iteration(episodes=5)
         assert values["throughput/gen_tokens_per_sec"] == 50 and values["throughput/samples_per_sec"] == 0.5
         assert (timing.clock.total, timing.clock.episodes, timing.clock.collecting) == (10, 5, 6)
+
+    run(main())
+
+
+def test_rollouts_wait_for_the_trainer_only_while_it_works():
+    """Room for episodes that may not begin is nobody's loss while the trainer itself waits, or saves a checkpoint."""
+
+    async def main():
+        waits, meter = Waits(), Meter()
+        timing = Timing(waits, meter)
+        timing.begin()
+        meter.note(running=1, training=1, held=True, started=True)  # the last episode of its batch
+        with waits.of("learner", "batch", "groups"):
+            await asyncio.sleep(6)
+        with timing.learning():
+            await asyncio.sleep(2)
+        await asyncio.sleep(30)
+        values = timing.step(tokens=100)
+        assert (values["time/step"], values["time/wait_for_batch"], values["time/wait_for_policy"]) == (8, 6, 2)
+        assert timing.step(tokens=0)["time/wait_for_policy"] == 0
 
     run(main())
 

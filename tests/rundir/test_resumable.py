@@ -59,6 +59,24 @@ def test_a_wrong_sum_is_named_and_the_next_older_one_offered(tmp_path: Path) -> 
     assert "start a new run from the weights in" in caught.value.hint and "step_2" in caught.value.hint
 
 
+def test_no_way_is_offered_that_leads_to_a_damaged_checkpoint(tmp_path: Path) -> None:
+    make(tmp_path, 2)
+    make(tmp_path, 4, optimizer=False)
+    damage(make(tmp_path, 6))
+    for verify in (True, False):
+        with pytest.raises(NotResumable) as caught:
+            choose(tmp_path, [], from_step=4, verify=verify)
+        assert "--from 2" in caught.value.hint
+    damage(tmp_path / "step_2")
+    with pytest.raises(NotResumable) as caught:
+        choose(tmp_path, [], from_step=4, verify=False)
+    assert "start a new run from the weights in" in caught.value.hint and "step_4" in caught.value.hint
+    damage(tmp_path / "step_4")
+    with pytest.raises(NotResumable) as caught:
+        choose(tmp_path, [])
+    assert caught.value.hint == "no other checkpoint is whole: start the run anew"
+
+
 def test_what_a_resume_left_behind_does_not_count_and_goes_first(tmp_path: Path) -> None:
     for step in (2, 4, 6):
         make(tmp_path, step, reward=step / 10)

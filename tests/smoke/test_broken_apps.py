@@ -224,9 +224,10 @@ async def test_an_app_that_forbids_extra_fields_is_played_without_them(served: S
 
 async def test_an_app_that_dies_in_an_episode_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROKEN", "dies_in_an_episode")
-    report, _ = await smoke("tests/smoke/broken/own.py", only={"S01", "S02", "S07"})
+    report, _ = await smoke("tests/smoke/broken/own.py", only={"S01", "S02", "S06", "S07", "S08"})
     found = stage(report, "S07")
     assert found.verdict == "fail" and "the app has ended with status 7" in found.message
+    assert "process ended" in found.fix and stage(report, "S08").verdict == "skipped"
 
 
 async def test_a_certificate_that_nobody_signed_is_named(

@@ -9,6 +9,8 @@ from trainer.taskapp.errors import RolloutFailure
 def test_sentences_are_filled_from_the_detail():
     assert sentence("http_error", {"status": 502, "tries": 3}) == "task app answered 502 3 times"
     assert sentence("http_error", {"status": 502, "tries": 1}) == "task app answered 502 once"
+    said = {"status": 500, "tries": 1, "said": "no\nreward"}
+    assert sentence("http_error", said) == "task app answered 500 once: no reward"
     stale = {"version": 405, "lag": 5, "limit": 4}
     assert sentence("stale", stale) == "made with v405, 5 steps behind, limit 4"
     assert sentence("zero_variance", {"n": 4, "value": 1.0}) == "all 4 rewards were 1.0: nothing to compare"

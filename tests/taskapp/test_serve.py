@@ -1,5 +1,6 @@
 """`python -m trainer.taskapp serve` as a real process."""
 
+import contextlib
 import json
 import os
 import signal
@@ -95,6 +96,41 @@ def test_it_ends_when_its_parent_dies():
     while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+BLOCKING_APP = """
+import time
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        print("in the loop", flush=True)
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("how", ["told", "orphaned"])
+def test_an_app_that_blocks_the_event_loop_ends_all_the_same(tmp_path, how):
+    (tmp_path / "blocks.py").write_text(BLOCKING_APP)
+    serve = "import trainer.taskapp.serve as s; s.END_S = s.PARENT_POLL_S = 0.2; s.run()"
+    command = [sys.executable, "-c", serve, "serve", str(tmp_path / "blocks.py")]
+    start_child = f"p = subprocess.Popen({command!r}, stderr=subprocess.STDOUT)"
+    script = f"import subprocess; {start_child}; print(p.pid, flush=True); p.wait()"
+    env = os.environ | {"PYTHONPATH": str(ROOT), "ENVIRONMENT_API_KEY": KEY}
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=env, text=True)
+    child = psutil.Process(int(parent.stdout.readline()))
+    try:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.get(json.loads(parent.stdout.readline())["url"], timeout=0.5)
+        assert parent.stdout.readline() == "in the loop\n"
+        child.terminate() if how == "told" else parent.kill()
+        parent.wait(20)
+        deadline = time.monotonic() + 20
+        while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        parent.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,7 @@ async def test_a_failing_handler_is_a_json_500_with_its_traceback_in_the_log_onl
     assert caught.value.code == "http_error" and caught.value.detail["status"] == 500
     assert "internal_error" in caught.value.evidence and "secret cause" not in caught.value.evidence
     error_id = caplog.records[0].args[0]
+    assert str(caught.value).endswith(f"once: the task app failed; its log has the cause under {error_id}")
     assert error_id in caught.value.evidence and "secret cause" in caplog.text
 
 
@@ -196,6 +197,7 @@ def test_an_invalid_result_names_its_fields(call):
     error = response.json()["detail"]["error"]
     assert response.status_code == 500 and error["code"] == "invalid_rollout_response"
     assert error["fields"] == [{"path": "metrics.outcome_reward", "message": "nan is not a JSON number"}]
+    assert error["message"].endswith("an invalid answer: metrics.outcome_reward: nan is not a JSON number")
 
 
 def test_bad_requests(call):

@@ -85,7 +85,7 @@ async def test_evidence_is_in_the_monitor(folder):
         app.show_finding("D09")
         await until(app, lambda: isinstance(app.screen, DoctorScreen) and "D09" in detail(app))
         await pilot.press("E")
-        await until(app, "[R Rollouts]")
+        await until(app, "[M Metrics]")
 
 
 async def test_a_mute_wants_a_reason_is_kept_and_can_be_taken_back(folder):

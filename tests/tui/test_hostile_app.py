@@ -175,7 +175,7 @@ def walk(session: TerminalSession) -> None:
     session.wait_for("Episode 7", ANSWER_S)
     go("down", until="Episode 6")
     go("enter", until="fold")
-    for key in ("e", "pagedown", "end", "v", "end", "g", "x", "e"):
+    for key in ("e", "pagedown", "end", "V", "end", "V", "V", "g", "x", "e"):
         session.send(key)
         session.drain_until_quiet(150)
         session.wait_for(is_whole, ANSWER_S)
@@ -184,7 +184,7 @@ def walk(session: TerminalSession) -> None:
     go("enter", until="n/N match")
     go("escape", until="enter open")
     go("/", until="esc cancel")
-    go("step > 0 ", until="8 of 8")
+    go("iteration > 0 ", until="8 of 8")
     go("enter", until="8 of 8")
     go("escape", until="8 episodes")
     go("L", until="last|words|again|wide")

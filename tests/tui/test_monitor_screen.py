@@ -57,7 +57,7 @@ async def test_narrow_terminals_show_one_pane_and_tab_brings_the_next(folder):
         await until(app, "╭─ Last events")
 
 
-async def test_tabs_by_letter_and_bracket_and_one_that_is_not_built(folder):
+async def test_tabs_by_letter_and_bracket(folder):
     run = run_in(folder, "alpha")
     (run / "logs").mkdir(exist_ok=True)
     (run / "logs" / "learner-0.log").write_text("\x1b[31mforward\x1b[0m done\nlast words\n")
@@ -65,10 +65,12 @@ async def test_tabs_by_letter_and_bracket_and_one_that_is_not_built(folder):
     async with app.run_test(size=(120, 30)) as pilot:
         await until(app, "step 4/4")
         await pilot.press("J")
-        await until(app, "Judge tab is not built yet")
+        await until(app, "No episode of this run was judged")
         await pilot.press("L")
         await until(app, "forward done")
         await pilot.press("]", "]")
+        await until(app, "[M Metrics]")
+        await pilot.press("]")
         await until(app, "Episodes")
         await pilot.press("escape")
         await until(app, "by newest")
@@ -121,9 +123,7 @@ async def test_keys_that_arrive_together_go_where_they_are_meant(folder):
         await until(app, lambda: app.focused is not None)
         type_at_once(app, "R", "slash", "i", "t", "e", "r", "a", "t", "i", "o", "n", "equals_sign", "3")
         await until(app, "32 of 144")
-        type_at_once(
-            app, "escape", "L", "right_square_bracket", "right_square_bracket", "S", "j", "j", "escape", "slash"
-        )
+        type_at_once(app, "escape", "L", *["right_square_bracket"] * 3, "S", "j", "j", "escape", "slash")
         await until(app, lambda: isinstance(app.focused, Input) and app.screen.query_one("#tab-rollouts").display)
         assert len(app.screen_stack) == 2
 
@@ -143,7 +143,9 @@ async def test_the_place_in_a_run_is_remembered(folder):
     app = build(folder, run_dir=run)
     async with app.run_test(size=(120, 30)) as pilot:
         await until(app, "step 8/8")
-        await pilot.press("R", "/", *"seed = 5", "enter", "o", "q")
+        await pilot.press("R", "/", *"seed = 5", "enter", "o", "j", "enter")
+        await until(app, "reward, best first")
+        await pilot.press("q")
         await until(app, lambda: app._exit)
     app = build(folder)
     async with app.run_test(size=(120, 30)) as pilot:

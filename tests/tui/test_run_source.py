@@ -246,3 +246,15 @@ def test_looking_at_runs_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"numpy", "pydantic", "httpx", "tomlkit", "textual", "psutil", "asyncio"}
     assert not heavy & set(done.stdout.split())
+
+
+def test_a_lost_run_is_resumed_only_where_it_has_a_checkpoint_for_that(
+    opened: Callable[[Path], RunSource], tmp_path: Path
+) -> None:
+    root = write_run(tmp_path / "run", SynthConfig(episodes=N, kind="crashed"))
+    source = opened(root)
+    assert f"rltui train --resume {root}" in source.status()["error"]["hint"]
+    for checkpoint in source.checkpoints():
+        (checkpoint.path / "optimizer" / "manifest.json").unlink()
+    hint = source.status()["error"]["hint"]
+    assert "no checkpoint to go on from" in hint and "--resume" not in hint

@@ -32,7 +32,7 @@ async def test_pipeline(opening: Open) -> None:
 
 async def test_pipeline_before_the_first_step(opening: Open) -> None:
     async with opening(run="new/empty-rl_0000000000000007") as walk:
-        await walk.until("STARTING")
+        await walk.until("Waiting for the first step")
         await walk.press("I")
         await walk.until("not known yet")
         await walk.snap("pipeline_empty")
@@ -44,7 +44,6 @@ async def test_judge(opening: Open) -> None:
         await walk.press("J")
         await walk.until("fact")
         if walk.variant != "80x24":
-            await walk.until("136 episodes")
             await walk.until("limit 30 s")
             await walk.until("in flight")
         await walk.snap("judge", wide=True)

@@ -56,9 +56,12 @@ def derive(facts: Facts) -> dict[str, Origin]:
         note = None
         if isinstance(value, tuple):
             value, note = value
+        given = facts.entries.get(item.key)
+        if given is not None and given.value == value:
+            continue
         facts.derived[item.key] = value
         at = None
-        if (given := facts.entries.get(item.key)) is not None:  # what was given stays in sight
+        if given is not None:  # what was given stays in sight
             at = given.origin.at
             note = "; ".join(text for text in (f"instead of {shown(given.value)} at {given.place}", note) if text)
         origins[item.key] = Origin("derived", at=at, was=item.formula, note=note)

@@ -80,8 +80,9 @@ take 0.1 there.
 
 
 CHANGES = """
-What is meant to change while a run is going, or when it is resumed. Neither is built yet: a run keeps the config that
-it was started with, and one that has ended cannot be taken up again.
+A run that is going takes new values between two steps: `rltui steer RUN set KEY VALUE`. One that has ended goes on from
+its last checkpoint, with other values or a whole other config if they differ in these keys alone:
+`rltui train --resume RUN --set KEY=VALUE`.
 """
 
 
@@ -145,8 +146,8 @@ def _sample_error() -> str:
 def _keys() -> Iterator[str]:
     yield _wrap(
         "Below a key stand its type and range, its default, and who documents it. **live**: it may change while a run "
-        "is going. **resume**: it may differ when a run is resumed. Neither is built yet. Where a default is a "
-        "formula, it follows from other keys. Where there is none, the key is unset and its feature off."
+        "is going. **resume**: it may differ when a run is resumed. Where a default is a formula, it follows from "
+        "other keys. Where there is none, the key is unset and its feature off."
     )
     yield "### Top level"
     yield from (_key(key) for key in _all() if not key.section)

@@ -80,7 +80,9 @@ def _meant_by_text(known: Key, value: str) -> Iterator[Any]:
             yield kind(text)
     if list in known.types and text:
         yield [text]
-    if known.name.endswith("url") and "://" not in text and not text.endswith(":"):
+    if known.name.endswith("url") and (scheme := re.match(r"(https?):/(?=[^/])", text, re.IGNORECASE)):
+        yield f"{scheme[1].lower()}://{text[scheme.end() :]}"
+    elif known.name.endswith("url") and "://" not in text and not text.endswith(":"):
         yield _task_app(text) if _is_word(known, text) else f"http://{text}"
 
 

@@ -22,7 +22,7 @@ _KNOWN = re.compile(
     | -----BEGIN\ [A-Z ]*PRIVATE\ KEY
     | ://[^/\s:@]*:[^/\s@]+@                             # a password in a URL
     | https?://[^/\s@?\#]+@                              # a token as its user
-    | [?&](?:api[_-]?key|(?:[a-z]+[_-])?token|secret|password|sig|signature)=[^&\s\#]{8,}
+    | [?&](?:(?:api[_-]?)?key|(?:[a-z]+[_-])?token|secret|password|sig|signature)=[^&\s\#]{8,}
     """,
     re.VERBOSE,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
@@ -58,10 +57,13 @@ def make_judge(
     if judge.type == "rule":
         if rubric is None:
             raise JudgeMisconfigured("judge_rubric", _NO_RUBRIC, "Give judge.options.rubric_overrides")
-        if code_from is not None and str(code_from) not in sys.path:
-            sys.path.insert(0, str(code_from))
         return RuleJudge(
-            rubric, judge.event_aggregation, timeout_s=judge.timeout_s, record=record, allow_code=allow_code
+            rubric,
+            judge.event_aggregation,
+            timeout_s=judge.timeout_s,
+            record=record,
+            allow_code=allow_code,
+            code_from=code_from,
         )
     about = {
         "source": "service" if judge_url else "llm",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -88,7 +89,8 @@ class JudgeHttp:
 
     def __init__(self, url: str, headers: Mapping[str, str], secrets: Sequence[str], limit: int) -> None:
         self.url = url
-        self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
+        hidden = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
+        self._secret = re.compile("|".join("".join(map(_spelled, secret)) for secret in hidden) or r"(?!)")
         if not all(secret.isascii() and secret.isprintable() for secret in secrets):
             hint = "Export it again: printable ASCII characters only"
             raise JudgeMisconfigured(
@@ -108,6 +110,10 @@ class JudgeHttp:
 
     async def close(self) -> None:
         await self._pool.close()
+
+    def masked(self, text: str) -> str:
+        """`text` without our keys, as they are or escaped as JSON, in JSON within JSON too."""
+        return self._secret.sub("***", plain(text))
 
     async def post(self, body: dict[str, Any], timeout_s: float) -> Answer:
         """Any status is an answer.
@@ -156,11 +162,15 @@ class JudgeHttp:
                 raise CallFailed(
                     "judge_unparsable", f"the answer is over {MOST_BYTES} bytes", http=response.status_code
                 )
-        text = plain(body.decode("utf-8", "replace"))
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
+        text = self.masked(body.decode("utf-8", "replace"))
         wait = parse_retry_after(response.headers.get("retry-after"), datetime.now(UTC))
         return Answer(response.status_code, text, wait)
+
+
+def _spelled(char: str) -> str:
+    """A pattern of the ways in which JSON can spell a character of a key, nested up to three times."""
+    plainly = rf"\\{{0,8}}{re.escape(char)}" if char in '"\\/' else re.escape(char)
+    return rf"(?:{plainly}|\\{{1,8}}u(?i:{ord(char):04x}))"
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from trainer.judge.answer import read_scores, write_scores
 from trainer.judge.cache import request_key
 from trainer.judge.calls import Ask, Calls, Got
@@ -116,7 +118,8 @@ class LlmJudge(HttpJudge):
         body = answer.json()
         if not isinstance(body, dict):
             raise CallFailed("judge_unparsable", "the answer is not a JSON object", http=200, reply=answer.text)
-        return self._who.wire.read(body)
+        said = self._who.wire.read(body)
+        return msgspec.structs.replace(said, text=self._http.masked(said.text))  # whose blocks may each hold a half
 
     def _failure(self, answer: Answer) -> Exception:
         """What a status means: some will be the same for every episode."""

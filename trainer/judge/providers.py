@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -204,6 +205,9 @@ def choose_provider(
     """
     key = environ.get(key_name, "").strip() or None
     if base_url is not None:
+        if urlsplit(base_url).query or urlsplit(base_url).fragment:
+            hint = f"A key goes into the variable {key_name}, not into the address"
+            raise JudgeMisconfigured("judge_route", "judge.options.base_url has a part behind ? or #", hint)
         wire, default = OPENAI, None
     elif name in PROVIDERS:
         wire, base_url, default = PROVIDERS[name]

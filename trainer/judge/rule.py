@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
 from trainer.judge.cache import request_key
@@ -11,13 +11,15 @@ from trainer.judge.calls import Record
 from trainer.judge.errors import JudgeFailed, JudgeMisconfigured
 from trainer.judge.judge import Judge
 from trainer.judge.rubric import KINDS, Criterion, Rubric, RubricPart
-from trainer.judge.rules import Rule, RuleFailed, WrongRule, read_rule
+from trainer.judge.rule_process import RuleProcess, WrongRuleAt
+from trainer.judge.rules import FOREIGN, Rule, RuleFailed, WrongRule, read_rule
 from trainer.judge.score import combine, of_events
 from trainer.judge.types import CriterionScore, JudgedEpisode, Judgement, Review
 from trainer.rundir.records import JudgeRecord
 from trainer.taskapp.codes import clean
 
 Json = dict[str, Any]
+_Name = tuple[str, str]  # of a rule: kind of its rubric's part, id of its criterion
 
 
 class RuleJudge(Judge):
@@ -25,35 +27,51 @@ class RuleJudge(Judge):
 
     source = "rule"
 
-    def __init__(self, rubric: Rubric, aggregation: str, *, timeout_s: float, record: Record, allow_code: bool) -> None:
+    def __init__(
+        self,
+        rubric: Rubric,
+        aggregation: str,
+        *,
+        timeout_s: float,
+        record: Record,
+        allow_code: bool,
+        code_from: Path | None,
+    ) -> None:
         """
         Args:
-            timeout_s: of a python rule.
+            timeout_s: of a rule that runs code or patterns of others.
             allow_code: whether rules of kind python are run.
+            code_from: the folder in which their modules are looked for, too.
 
         Raises:
             JudgeMisconfigured: a rule that cannot be applied.
         """
         super().__init__(rubric, aggregation)
-        self._timeout_s, self._record = timeout_s, record
-        self._rules: dict[tuple[str, str], Rule] = {}
+        self._record = record
+        self._rules: dict[_Name, Rule] = {}
+        foreign: dict[_Name, Json] = {}
         for kind in KINDS:
             for criterion in getattr(rubric.part(kind), "criteria", ()):
-                self._rules[kind, criterion.id] = self._rule(criterion, kind, allow_code)
+                name = kind, criterion.id
+                rule = _given(criterion, name, allow_code)
+                if rule.get("kind") in FOREIGN:
+                    foreign[name] = rule
+                    continue
+                try:
+                    self._rules[name] = read_rule(rule)
+                except WrongRule as error:
+                    raise _unusable(name, error) from None
+        self._foreign = {name: number for number, name in enumerate(foreign)}
+        self._process: RuleProcess | None = None
+        if foreign:
+            try:
+                self._process = RuleProcess(list(foreign.values()), timeout_s, code_from)
+            except WrongRuleAt as error:
+                raise _unusable(None if error.number is None else [*foreign][error.number], error) from None
 
-    @staticmethod
-    def _rule(criterion: Criterion, kind: str, allow_code: bool) -> Rule:
-        where = f"the rule of {kind} criterion {clean(criterion.id, 60)}"
-        if criterion.rule is None:
-            hint = 'Give it rule = { kind = "...", value = ... }, or set judge.type = "llm"'
-            raise JudgeMisconfigured("judge_rule", f"{where} is missing", hint)
-        if criterion.rule.get("kind") == "python" and not allow_code:
-            hint = "Start the server with --allow-code, or use another kind of rule"
-            raise JudgeMisconfigured("code_not_allowed", f"{where} runs code, which is not allowed here", hint)
-        try:
-            return read_rule(criterion.rule)
-        except WrongRule as error:
-            raise JudgeMisconfigured("judge_rule", f"{where} cannot be used: {error}", "Correct the rubric") from None
+    async def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
 
     async def judge(self, episode: JudgedEpisode) -> Judgement:
         if not episode.turns:
@@ -94,17 +112,14 @@ class RuleJudge(Judge):
         return Review(total=total, criteria=criteria, tracks=tracks, turn=turn)
 
     async def _score(self, kind: str, criterion: Criterion, episode: JudgedEpisode, position: int | None) -> float:
-        rule = self._rules[kind, criterion.id]
-        name = f"the rule of {clean(criterion.id, 60)}"
+        name = kind, criterion.id
         try:
-            if rule.kind != "python":
-                return rule.score(episode, position)
-            async with asyncio.timeout(self._timeout_s):  # its thread cannot be ended, but nobody waits for it
-                return await asyncio.to_thread(rule.score, episode, position)
-        except TimeoutError:
-            raise JudgeFailed("judge_rule", f"{name} did not end within {self._timeout_s:g} s") from None
+            if name in self._rules:
+                return self._rules[name].score(episode, position)
+            assert self._process is not None
+            return await self._process.score(self._foreign[name], episode, position)
         except RuleFailed as failure:
-            raise JudgeFailed(failure.code, f"{name}: {failure}") from None
+            raise JudgeFailed(failure.code, f"the rule of {clean(criterion.id, 60)}: {failure}") from None
 
     def _write(self, episode: JudgedEpisode, **fields: Any) -> int:
         rubric = self.rubric
@@ -125,3 +140,22 @@ class RuleJudge(Judge):
                 **fields,
             )
         )
+
+
+def _given(criterion: Criterion, name: _Name, allow_code: bool) -> Json:
+    if criterion.rule is None:
+        hint = 'Give it rule = { kind = "...", value = ... }, or set judge.type = "llm"'
+        raise JudgeMisconfigured("judge_rule", f"{_where(name)} is missing", hint)
+    if criterion.rule.get("kind") == "python" and not allow_code:
+        hint = "Start the server with --allow-code, or use another kind of rule"
+        raise JudgeMisconfigured("code_not_allowed", f"{_where(name)} runs code, which is not allowed here", hint)
+    return criterion.rule
+
+
+def _unusable(name: _Name | None, error: WrongRule) -> JudgeMisconfigured:
+    what = "the rules" if name is None else _where(name)
+    return JudgeMisconfigured("judge_rule", f"{what} cannot be used: {error}", "Correct the rubric")
+
+
+def _where(name: _Name) -> str:
+    return f"the rule of {name[0]} criterion {clean(name[1], 60)}"

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from trainer.config.rules.rewards import RULE_KINDS
@@ -15,6 +16,7 @@ from trainer.judge.types import Json, JudgedEpisode, JudgedTurn
 from trainer.taskapp.codes import clean
 from trainer.taskapp.reading import finite
 
+FOREIGN = ("python", "regex", "json_schema")  # run code or patterns of others, which may never end
 TARGETS = ("final", "any", "every")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,]*)?(?:\.\d+|\d)(?:[eE][-+]?\d+)?")
 _MOST_CHARS = 100_000  # of an answer that a pattern looks at
@@ -122,7 +124,15 @@ def _json_schema(value: Any) -> Check:
     except jsonschema.SchemaError as error:
         raise WrongRule(f"value is not a JSON schema: {clean(error.message)}") from None
     ready = validator(value)
-    return _of_text(lambda answer: (data := _json(answer)) is not _NOT_JSON and ready.is_valid(data))
+
+    def test(answer: str) -> bool:
+        data = _json(answer)
+        try:
+            return data is not _NOT_JSON and ready.is_valid(data)
+        except Exception as error:  # a reference or a pattern that turns out wrong, an answer nested too deep
+            raise RuleFailed(f"the schema cannot be applied: {clean(f'{type(error).__name__}: {error}')}") from None
+
+    return _of_text(test)
 
 
 def _tool_called(value: Any) -> Check:
@@ -194,7 +204,7 @@ def _python(value: Any) -> Callable[[JudgedEpisode, int | None], float]:
     module, _, name = path.partition(":") if ":" in path else path.rpartition(".")
     try:
         function = getattr(importlib.import_module(module), name)
-    except Exception as error:  # whatever the user's module raises
+    except BaseException as error:  # whatever the user's module raises, SystemExit too
         raise WrongRule(f"{clean(path, 80)} cannot be imported: {clean(f'{type(error).__name__}: {error}')}") from None
     if not callable(function):
         raise WrongRule(f"{clean(path, 80)} is not a function")
@@ -202,11 +212,16 @@ def _python(value: Any) -> Callable[[JudgedEpisode, int | None], float]:
     def score(episode: JudgedEpisode, position: int | None) -> float:
         try:
             given = function(episode, None if position is None else episode.turns[position])
-        except Exception as error:  # whatever the user's function raises
+            number = _scalar(given)
+        except BaseException as error:  # whatever the user's function raises, SystemExit too
             raise RuleFailed(clean(f"{path} raised {type(error).__name__}: {error}")) from None
-        number = float(given) if isinstance(given, bool) else finite(given)
-        if number is None or not 0 <= number <= 1:
+        if not isinstance(number, Real) or not 0 <= number <= 1:
             raise RuleFailed(clean(f"{path} gave {given!r}, not a number from 0 to 1"))
-        return number
+        return float(number)
 
     return score
+
+
+def _scalar(given: Any) -> Any:
+    """numpy's and torch's as Python's own."""
+    return given.item() if callable(getattr(given, "item", None)) else given

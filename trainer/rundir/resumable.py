@@ -37,7 +37,7 @@ def choose(
 ) -> Checkpoint:
     """The newest checkpoint with optimizer state, or that of `from_step`; its sums are checked (`verify`).
 
-    NotResumable: there is none, or its files are damaged; then the next older one is offered.
+    NotResumable: there is none, or its files are damaged; then the next older one whose sums are right is offered.
     """
     found = counting(list_checkpoints(folder), resumes)
     resumable = [checkpoint for checkpoint in found if checkpoint.resumable]
@@ -49,30 +49,34 @@ def choose(
         if not chosen.resumable:
             raise NotResumable(
                 f"{chosen.path} has no optimizer state: a run goes on from its newest checkpoint alone",
-                _other_way(chosen, resumable[-1:]),
+                _other_way([chosen], resumable),
             )
     elif not resumable:
         newest = found[-1:]
         what = "no checkpoint with optimizer state" if newest else "no finished checkpoint"
         raise NotResumable(
             f"{what} in {folder}: the run cannot go on from there",
-            _other_way(newest[0], []) if newest else "start it anew: rltui train with its config.toml",
+            _other_way(newest, []) if newest else "start it anew: rltui train with its config.toml",
         )
     else:
         chosen = resumable[-1]
     if verify and (wrong := verify_checkpoint(chosen.path)):
-        older = [checkpoint for checkpoint in resumable if checkpoint.step < chosen.step][-1:]
-        results = [checkpoint for checkpoint in found if checkpoint.step < chosen.step][-1:]
-        hint = _other_way(results[0], older) if results else "it has no older one: start the run anew"
-        raise NotResumable("; ".join(wrong[:3]), hint)
+        older = [[each for each in some if each.step < chosen.step] for some in (found, resumable)]
+        raise NotResumable("; ".join(wrong[:3]), _other_way(*older))
     return chosen
 
 
-def _other_way(result: Checkpoint, resumable: list[Checkpoint]) -> str:
-    if resumable:
-        step = resumable[0].step
-        return f"go on from step {step}, the next one that can be resumed: --resume RUN --from {step}"
-    return f"start a new run from the weights in {result.path}; they are whole, without the optimizer's state"
+def _other_way(results: Sequence[Checkpoint], resumable: Sequence[Checkpoint]) -> str:
+    """The newest of `resumable` to go on from, else of `results` to begin with; none is offered that is damaged."""
+    if (whole := _newest_whole(resumable)) is not None:
+        return f"go on from step {whole.step}, the next one that can be resumed: --resume RUN --from {whole.step}"
+    if (whole := _newest_whole(results)) is not None:
+        return f"start a new run from the weights in {whole.path}; they are whole, without the optimizer's state"
+    return "no other checkpoint is whole: start the run anew"
+
+
+def _newest_whole(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
+    return next((each for each in reversed(checkpoints) if not verify_checkpoint(each.path)), None)
 
 
 def tidy(folder: Path) -> None:

@@ -33,7 +33,7 @@ from trainer.taskapp.errors import (
 from trainer.taskapp.parse import ParsedRollout, parse_rollout
 from trainer.taskapp.pool import ClientPool
 from trainer.taskapp.reading import Json
-from trainer.taskapp.refusals import extra_fields, field_errors, is_unauthorised, without
+from trainer.taskapp.refusals import cause_of, extra_fields, field_errors, is_unauthorised, without
 
 GATE_TIMEOUT_S = 10.0
 GATE_WAITS_S = (1.0, 2.0, 4.0, 8.0)
@@ -287,9 +287,10 @@ class TaskAppClient:
             raise self._rejected("request", answer, f"the app refused the request: {fields}")
         retryable = status in RETRYABLE_STATUS
         code = "http_error" if retryable or status >= 500 else "http_rejected"
+        said = cause_of(answer.json_or_none())
         raise RolloutFailure(
             code,
-            {"status": status, "tries": 1},
+            {"status": status, "tries": 1, **({"said": said} if said else {})},
             answer.evidence,
             retryable,
             retry_after=parse_retry_after(answer.headers.get("retry-after"), datetime.now(UTC)),

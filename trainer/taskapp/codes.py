@@ -89,12 +89,16 @@ def clean(text: str, limit: int = 200) -> str:
 
 
 def sentence(code: str, detail: Mapping[str, object]) -> str:
-    """The sentence of `code` filled from `detail`; a value that is not there reads `?`. Never raises."""
+    """The sentence of `code` filled from `detail`; a value that is not there reads `?`. Never raises.
+
+    `said`, where it is there, is the other side's own reason and follows the sentence.
+    """
     known = CODES.get(code)
     if known is None:
         return f"excluded: {clean(code)}"
     text = _filled(known.template, detail)
-    return text[: -len(" 1 times")] + " once" if text.endswith(" 1 times") else text
+    text = text[: -len(" 1 times")] + " once" if text.endswith(" 1 times") else text
+    return f"{text}: {clean(str(detail['said']))}" if detail.get("said") else text
 
 
 def warning(kind: str, detail: Mapping[str, object]) -> str:

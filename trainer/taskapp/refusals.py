@@ -28,6 +28,12 @@ def field_errors(body: object) -> str:
     return clean("; ".join(errors[:5]) or str(message or "no reason given"), 500)
 
 
+def cause_of(body: object) -> str | None:
+    """What `{detail: {error: {message}}}` says, which is how our server tells why it failed."""
+    message = mapping(mapping(mapping(body).get("detail")).get("error")).get("message")
+    return clean(message) if isinstance(message, str) and message else None
+
+
 def extra_fields(body: object, request: Json) -> list[tuple[str, ...]]:
     """The paths in `request` that a 422 forbids, if extra fields are all that it complains of, else []."""
     errors = [mapping(item) for item in listing(mapping(body).get("detail"))]

@@ -2,20 +2,23 @@
 
 Stdout carries one JSON line: `{type: ready, url, name}` once the app listens, or `{type: error, message,
 hint}` with exit code 2. Everything else, prints of the app included, goes to stderr. The key comes from
-ENVIRONMENT_API_KEY. The process ends on SIGTERM, and by itself when its parent does.
+ENVIRONMENT_API_KEY. The process ends on SIGTERM, and by itself when its parent does; an app that
+blocks, five seconds later.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import ctypes
 import json
 import os
 import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, TextIO
 
 import uvicorn
@@ -27,6 +30,7 @@ from trainer.taskapp.server import check_bind, server_config
 
 PR_SET_PDEATHSIG = 1
 PARENT_POLL_S = 1.0
+END_S = 5.0  # that the app is given to end once it was told to
 
 
 class _Server(uvicorn.Server):
@@ -34,19 +38,31 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, parent: int, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._parent = parent
         self._on_ready = on_ready
+        threading.Thread(target=self._watch, args=[parent], daemon=True).start()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and not self.should_exit:
             self._on_ready()
-            self._watch = asyncio.create_task(self._watch_parent())
 
-    async def _watch_parent(self) -> None:
-        while os.getppid() == self._parent:  # noqa: ASYNC110 - nothing tells us, so it is polled
-            await asyncio.sleep(PARENT_POLL_S)
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        _end_within(END_S)
+
+    def _watch(self, parent: int) -> None:
+        """In a thread: an app that blocks the event loop must not outlive its parent."""
+        while os.getppid() == parent:  # nothing tells us, so it is polled
+            time.sleep(PARENT_POLL_S)
         self.should_exit = True
+        _end_within(END_S)
+
+
+def _end_within(seconds: float) -> None:
+    """Ends this process by then, also where the app never gives the event loop back."""
+    end = threading.Timer(seconds, os._exit, [1])
+    end.daemon = True
+    end.start()
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -257,7 +257,7 @@ def _rollout(config: TaskAppConfig) -> Endpoint:
             return json_response(finish_answer(result, parsed))
         except InvalidAnswer as error:
             log.error("the rollout handler of %s returned an invalid answer: %s", config.app_id, error)
-            message = "the rollout handler returned an invalid answer"
+            message = f"the rollout handler returned an invalid answer: {error}"
             raise refuse(500, "invalid_rollout_response", message, fields=error.fields) from None
 
     return rollout

@@ -112,7 +112,7 @@ def _outside(record: Record, window: int, band: Bands) -> Reading | None:
     return Reading(
         over(share, band["outside"], band["outside_act"]),
         share,
-        percent(share),
+        f"{percent(share)} of ratios out of band",
         f"< {percent(band['outside'])}",
         f"{percent(share)} of the ratios lie outside what noise explains (1 %, or three times its spread).",
         metric="gspo/ratio_out_of_band_frac",

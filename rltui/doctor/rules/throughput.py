@@ -14,11 +14,16 @@ from rltui.doctor.rule import Bands, Reading, State, none, over, percent, rule, 
 STEP = "time/step"
 
 
-def _taking_turns(record: Record) -> tuple[str, tuple[str, ...]]:
-    """Why the one waits for the other by nature, and the key that lets both work at once."""
-    if record.number("training.max_lag") != 0:
-        return "", ()
-    return " With training.max_lag 0 the two take turns.", ("training.max_lag",)
+TURNS = " With training.max_lag 0 the two take turns."
+
+
+def _take_turns(record: Record) -> bool:
+    """Whether the one waits for the other by nature: then the longer wait alone speaks, and max_lag is the key."""
+    return record.number("training.max_lag") == 0
+
+
+def _first(key: str, keys: tuple[str, ...]) -> tuple[str, ...]:
+    return (key, *(other for other in keys if other != key))
 
 
 @rule(
@@ -47,15 +52,21 @@ def _waits(record: Record, band: Bands, what: str, limit: str, words: str, keys:
         return None
     idle = record.recent("trainer/idle_ratio", int(band["window"]))
     told = f" It is idle {percent(mean(idle))} of the time." if idle and what == "batch" else ""
-    turns, first = _taking_turns(record) if what == "batch" else ("", keys)
+    state, turns = over(share, band[limit]), what == "batch" and _take_turns(record)
+    if turns:
+        told += TURNS
+        keys = _first("training.max_lag", inference_bound.keys)
+        held = record.share("time/wait_for_policy", STEP, int(band["window"])) or 0.0
+        if held > share:
+            state, told = State.OK, f"{told} The rollouts wait longer."
     return Reading(
-        over(share, band[limit]),
+        state,
         share,
         f"{percent(share)} of step",
         f"< {percent(band[limit])}",
-        f"The trainer waits {percent(share)} of the step for {words}.{told}{turns}",
+        f"The trainer waits {percent(share)} of the step for {words}.{told}",
         metric=metric,
-        keys=(*first, *inference_bound.keys) if turns else first,
+        keys=keys,
     )
 
 
@@ -72,11 +83,14 @@ def trainer_bound(record: Record, band: Bands) -> Reading:
     held, idle = record.share("time/wait_for_policy", STEP, window), record.recent("rollouter/idle_ratio", window)
     if record.count(STEP) < 5 or held is None:
         return none(f"needs 5 steps, has {record.count(STEP)}")
-    turns, first = _taking_turns(record)
-    keys = (*first, *trainer_bound.keys) if first else ()
+    turns, keys, longer = "", (), False
+    if _take_turns(record):
+        turns, keys = TURNS, _first("training.max_lag", trainer_bound.keys)
+        longer = (record.share("time/wait_for_batch", STEP, window) or 0.0) >= held
+        turns += " The trainer waits longer." if longer else ""
     parts = [
         Reading(
-            over(held, band["held"]),
+            State.OK if longer else over(held, band["held"]),
             held,
             f"{percent(held)} of step",
             f"< {percent(band['held'])}",
@@ -88,7 +102,7 @@ def trainer_bound(record: Record, band: Bands) -> Reading:
         share = mean(idle)
         parts.append(
             Reading(
-                over(share, band["idle"]),
+                State.OK if longer else over(share, band["idle"]),
                 share,
                 f"{percent(share)} idle",
                 f"< {percent(band['idle'])}",
@@ -173,8 +187,8 @@ def _epoch(iso: Any) -> float | None:
 @rule(
     "D35",
     "coordinator",
-    "The coordinator's process is gone. What it recorded, and its checkpoints, stay: `rltui train --resume RUN` goes "
-    "on from the last one.",
+    "The coordinator's process is gone. What it recorded stays, and its checkpoints: where there is one, `rltui train "
+    "--resume RUN` goes on from the last.",
     (),
     window="3 beats",
     steady=1,

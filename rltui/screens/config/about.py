@@ -51,12 +51,14 @@ def facts(row: Row, view: View) -> Iterator[Said]:
 
 
 def _problem(problem: Problem) -> Iterator[Said]:
+    from rltui.model.form_fix import in_words
+
     style = {"error": "act", "warning": "watch"}.get(problem.level, "info")
     sign = {"error": "!", "warning": "warning:", "note": "note:"}[problem.level]
     yield f"{sign} {problem.why}", style
     if problem.fix and problem.code != "missing":
         key = "m" if problem.code == "migrated" else "x"
-        yield f"{key}: {problem.fix}", "key"
+        yield f"{key}: {in_words(problem)}", "key"
 
 
 def _place(row: Row, view: View) -> Iterator[Said]:

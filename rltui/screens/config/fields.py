@@ -86,7 +86,10 @@ class FieldRows:
         quiet = row.state == "default"
         text = look.style("dim" if quiet or not row.used else "text")
         name = pad(crop(safe(row.key if self.whole_keys else row.name), place.name, more=more), place.name)
-        value = pad(crop(safe(row.value), place.value, more=more), place.value)
+        note, note_style = self._note(row)
+        rest = width - place.value_at
+        cells = rest if not note or rest - place.value - GAP <= 3 else place.value  # nothing beside it: all the room
+        value = pad(crop(safe(row.value), cells, more=more), place.value)
         strong = look.style("dim" if quiet or not row.used else "strong")
         segments = [
             Segment(f" {sign(row, look)} ", style),
@@ -94,7 +97,6 @@ class FieldRows:
             Segment(" " * GAP),
             Segment(value, style if row.state in ("wrong", "unknown") else strong),
         ]
-        note, note_style = self._note(row)
         room = width - place.value_at - place.value - GAP
         if room > 3 and note:
             key = "  x: fix" if _mendable(row) and self.live is None and room > 24 else ""

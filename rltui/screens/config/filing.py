@@ -20,6 +20,7 @@ from rltui.widgets.lines import focus_now
 from rltui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
+    from rltui.model.drafts import Draft
     from rltui.model.form import Form
     from rltui.model.form_starts import Start
 
@@ -31,6 +32,7 @@ class FilingScreen(EditingScreen):
         super().__init__()
         self._draft_timer: Timer | None = None
         self._signature: tuple[int, int] | None = None  # of the file when it was read
+        self._aside: Draft | None = None  # edits of another time, neither taken nor dropped
 
     def runs_here(self) -> list[tuple[str, Path, str]]:
         """(name, folder, state) of the runs in the list."""
@@ -68,6 +70,7 @@ class FilingScreen(EditingScreen):
     def _keep_draft(self) -> None:
         """Write it, or take it away where there is nothing unsaved."""
         from rltui.model import drafts
+        from rltui.model.form_starts import joined
 
         form = self.form
         if form is None or own_app(self).options.readonly:
@@ -77,7 +80,8 @@ class FilingScreen(EditingScreen):
             return
         path = str(form.path.absolute()) if form.path is not None else ""
         name = "" if path else form.name
-        kept = drafts.keep(drafts.Draft(path, name, form.text, form.disk, form.base, time.time()))
+        draft = drafts.Draft(path, name, form.text, form.disk, form.base, time.time())
+        kept = drafts.keep(draft if self._aside is None else joined(self._aside, draft))
         said = (
             time.strftime("draft saved %H:%M:%S", time.localtime(time.time()))
             if kept
@@ -86,11 +90,21 @@ class FilingScreen(EditingScreen):
         if self.is_attached:
             self.post_message(Kept(said))
 
+    def has_draft(self, form: Form) -> bool:
+        """Whether its edits are kept."""
+        from rltui.model import drafts
+
+        path = str(form.path.absolute()) if form.path is not None else ""
+        return drafts.of(path, "" if path else form.name) is not None
+
     def _drop_draft(self, form: Form) -> None:
         from rltui.model import drafts
 
         path = str(form.path.absolute()) if form.path is not None else ""
-        drafts.drop(path, "" if path else form.name)
+        if self._aside is None:
+            drafts.drop(path, "" if path else form.name)
+        else:
+            drafts.keep(self._aside)
 
     @on(Kept)
     def _kept(self, event: Kept) -> None:
@@ -148,7 +162,7 @@ class FilingScreen(EditingScreen):
         try:
             merged = form.merged(theirs)
         except EditError as error:
-            merged, why = None, str(error)
+            merged, why = None, f"not possible: {error}"
         choices = []
         if merged is not None:
             both = f"; changed on both sides, yours stays: {', '.join(merged.conflicts)}" if merged.conflicts else ""
@@ -156,11 +170,16 @@ class FilingScreen(EditingScreen):
             choices.append(Choice("merge", "merge", about))
         else:
             choices.append(Choice("merge", "merge", why_not=why))
+            choices.append(
+                Choice("mine", "keep yours", "what the file holds now is replaced by a save, which shows it")
+            )
         choices.append(Choice("theirs", "take the file", "your edits go; u brings them back"))
 
         def chosen(value: str | None) -> None:
             if value == "merge" and merged is not None:
                 form.rebase(theirs, merged.text)
+            elif value == "mine":
+                form.rebase(theirs, form.text)
             elif value == "theirs":
                 form.rebase(theirs, theirs)
             if value is not None:
@@ -287,8 +306,13 @@ class FilingScreen(EditingScreen):
 
     async def _diff_with(self, start: Start) -> None:
         from rltui.cli.configs import read_text
+        from rltui.model.form_starts import draft_of
         from trainer.config import ConfigError
 
+        draft = draft_of(start) if start.kind == "draft" else None
+        if draft is not None:
+            await self._show_diff(draft.text, f"draft of {start.name}", f"draft of {start.name}")
+            return
         try:
             text = read_text(start.path)
         except ConfigError as error:

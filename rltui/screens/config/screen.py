@@ -54,6 +54,8 @@ class ConfigScreen(FilingScreen):
         if self._draft_timer is not None:
             self._draft_timer.stop()
             self._keep_draft()
+        if self.form is not None and self.form.dirty and self.has_draft(self.form):
+            own_app(self).unsaved = self.form.name
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what works now is offered."""
@@ -157,7 +159,7 @@ class ConfigScreen(FilingScreen):
     @on(Opened)
     async def _opened(self, event: Opened) -> None:
         self.form, self.checked, self.outside = event.form, event.checked, False
-        self.said_of_draft, self._signature = "", signature(event.form.path)
+        self.said_of_draft, self._signature, self._aside = "", signature(event.form.path), event.draft
         self.remove_class("-none")
         self.search = ""
         self.picture(event.view)
@@ -178,11 +180,16 @@ class ConfigScreen(FilingScreen):
         age = duration(max(0.0, time.time() - draft.saved))
 
         def chosen(value: str | None) -> None:
+            if value is None:
+                self.say("not taken: it is kept, together with what you edit now")
+                return
+            self._aside = None
             if value == "use":
                 if said := take_draft(form, draft):
                     self.say(said, "watch")
+                self.outside = form.outside() is not None
                 self.changed()
-            elif value == "drop":
+            else:
                 self._drop_draft(form)
 
         choices = [

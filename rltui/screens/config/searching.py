@@ -27,7 +27,9 @@ class SearchingScreen(FormScreen):
     def action_find(self) -> None:
         if self.view is not None and self.view.broken is None:
             self._remember_cursor()
-            self.query_one("#find", Prompt).open()
+            if self.search:
+                self._searched("")
+            self.query_one("#find", Prompt).open("")
 
     @on(Prompt.Changed, "#find")
     def _search_typed(self, event: Prompt.Changed) -> None:

@@ -16,6 +16,7 @@ from rltui.text import clean
 from rltui.text_lines import crop, pad, wrap
 from rltui.widgets.bindings import bindings
 from rltui.widgets.lines import Lines, look_of
+from rltui.widgets.pane import Pane
 
 if TYPE_CHECKING:
     from rltui.preflight.base import Check, Result
@@ -81,6 +82,18 @@ class Checklist(Lines, inherit_bindings=False):
         self._rows = [row for i in range(len(self.checks)) for row in self._rows_of(i)]
         self.line_count = len(self._rows)
         self.refresh_changed()
+        self._say_rest()
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        super().watch_scroll_y(old, new)
+        self._say_rest()
+
+    def _say_rest(self) -> None:
+        """In the border: how much there is above and below what shows."""
+        above, below = self.top, self.line_count - self.top - self.page_size
+        told = [f"↑ {above} more"] * (above > 0) + [f"↓ {below} more"] * (below > 0)
+        if isinstance(self.parent, Pane):
+            self.parent.set_subtitle(", ".join(told))
 
     def _rows_of(self, i: int) -> list[Row]:
         rows = [Row(i, "head", "")]

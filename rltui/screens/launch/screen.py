@@ -127,11 +127,16 @@ class LaunchScreen(AppScreen):
         elif path is not None and (self._plan is None or _stamp(path) != self._stamp):
             self._check()
         self.set_class(path is None, "-none")
-        if path is None:
+        if not any(prompt.is_open for prompt in self.query(Prompt)):  # a line that is open keeps the keys
+            self._rest()
+        self.refresh_bindings()
+
+    def _rest(self) -> None:
+        """The keys go to the list again."""
+        if self._config is None:
             self.set_focus(None)  # there is nothing to move in
         else:
             focus_now(self.checklist)
-        self.refresh_bindings()
 
     def _check(self) -> None:
         """Look at everything, from the beginning."""
@@ -297,7 +302,7 @@ class LaunchScreen(AppScreen):
 
     @on(Prompt.Cancelled)
     def _left(self) -> None:
-        focus_now(self.checklist)
+        self._rest()
 
     def action_copy(self) -> None:
         if command := self.query_one(Head).command:

@@ -72,6 +72,8 @@ class JudgeTab(Tab):
         if judged and not self.has_pseudo_class("focus-within"):
             self.start()  # there was nothing to put it on
         if not judged:
+            if self.has_pseudo_class("focus-within"):
+                self.screen.set_focus(None)  # there is nothing to move in
             self._say_none(bool(view.get("source")), model.live)
             return
         if "metrics" in what or not self._shown:

@@ -13,12 +13,12 @@ from rltui.cli.progress import duration
 from rltui.look import Look
 from rltui.model.smoke_test import SmokeModel
 from rltui.screens.smoke.checklist import took
-from rltui.screens.smoke.scrolling import Scrolling
 from rltui.smoke.forecast import quantile
 from rltui.smoke.report import Forecast, SeedSpread, Spread
 from rltui.text import clean
 from rltui.text_lines import crop, printable, wrap
 from rltui.widgets.lines import look_of
+from rltui.widgets.scrolling import Scrolling
 from rltui.words import short
 
 MOST_SEEDS = 200  # that have a line

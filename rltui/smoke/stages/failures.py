@@ -41,7 +41,9 @@ async def failure_paths(bench: Bench) -> Found:
     found = Findings()
     if bench.recorder.leaks:
         where = listed(sorted(set(bench.recorder.leaks)))
-        found.fail(f"answers held a key or another secret: {where}", "leave secrets out of every answer and error")
+        found.fail(
+            f"answers held a key or another secret, those to {where}", "leave secrets out of every answer and error"
+        )
     if bench.verdicts.get("S07") not in ("ok", "warn"):
         return found.found("") if found.failures else skipped("no episode finishes even without a fault: see S07")
     leaks = len(bench.recorder.leaks)
@@ -67,7 +69,7 @@ async def failure_paths(bench: Bench) -> Found:
         await client.close()
     if len(bench.recorder.leaks) > leaks:
         where = listed(sorted(set(bench.recorder.leaks[leaks:])))
-        found.fail(f"error answers held a key or another secret: {where}", "leave secrets out of every answer")
+        found.fail(f"error answers held a key or another secret, those to {where}", "leave secrets out of every answer")
     return found.found(f"a failed call is {failed.excluded}, a hanging one {hung.excluded}; neither is a reward")
 
 

@@ -9,17 +9,20 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rltui.smoke.bench import Bench, Played
+from rltui.smoke.causes import GIVEN_UP
 from rltui.smoke.fixes import fix_of
 from rltui.smoke.play import play
 from rltui.smoke.policies.endpoint import EndpointPolicy
 from rltui.smoke.policies.mock import MockPolicy
 from rltui.smoke.rewards import with_advantages
 from rltui.smoke.spread import spread_of
-from rltui.smoke.stages.base import Findings, Found, listed
+from rltui.smoke.stages.base import Findings, Found, counted, listed
 from rltui.smoke.stages.single import prompt_of
 from trainer.taskapp.codes import WARNINGS, clean
 
 MOST_AT_ONCE = 128
+SENSELESS = ("mock", "scripted")  # policies that do not read what they answer
+MOST_COMPUTING = 0.4  # of the time of many at once, which a busy machine stretches: more is no waiting
 SERIAL_FROM_S = 1.0  # shorter bursts say nothing about how the app shares its time
 
 
@@ -29,25 +32,39 @@ async def groups(bench: Bench) -> Found:
     plays = settings.plays
     if bench.policy.plays_by_hand and len(plays) == 1 and bench.first is not None:
         bench.played, plays = [bench.first], []  # a person is not asked for the same episode twice
+    computed = _computed(bench)
     for seed, member in plays:
         bench.played.append(await play(bench, seed, member))
         if member == settings.group_size - 1:
             _close_group(bench)
+    bench.computed = (_computed(bench) - computed) / max(len(plays), 1)
     episodes = bench.episodes
-    bench.spread = spread_of(episodes, settings.group_size)
+    bench.spread = spread_of(episodes, settings.group_size, could_earn=_could_earn(bench))
     finished = [episode.R for episode in episodes if episode.R is not None]
     found = Findings()
     for text in bench.spread.warnings:
         found.warn(text, "see the rewards of each seed: a run learns from their differences alone")
+    if finished and not any(finished) and not bench.spread.warnings:
+        found.note(f"all rewards are 0: {bench.policy.name} answers cannot earn here; play with --policy self")
     _count_warnings(bench.played, found)
     excluded = Counter(episode.excluded for episode in episodes if episode.excluded is not None)
+    if given_up := excluded.pop(GIVEN_UP, 0):
+        found.note(f"{counted(given_up, 'episode')} given up by hand")
     for code, number in excluded.most_common():
-        example = next(episode for episode in episodes if episode.excluded == code)
-        text = f"{number} of {len(episodes)} episodes excluded ({code}): {clean(example.sentence, 300)}"
+        example = next(one for one in bench.played if one.episode.excluded == code)
+        text = f"{number} of {len(episodes)} episodes excluded ({code}): {clean(example.episode.sentence, 300)}"
         over = number > settings.max_excluded_fraction * len(episodes)
-        (found.fail if over or not finished else found.warn)(text, fix_of(str(code)))
+        (found.fail if over or not finished else found.warn)(text, example.fix or fix_of(str(code)))
     mean = f", mean R {statistics.fmean(finished):.3g}" if finished else ""
     return found.found(f"{len(finished)} of {len(episodes)} episodes finished{mean}")
+
+
+def _could_earn(bench: Bench) -> bool:
+    """Words without sense earn nothing where text is asked for; tools are at least called as they want it."""
+    tools = any(
+        arrival.body.get("tools") or arrival.body.get("functions") for p in bench.played for arrival in p.arrivals
+    )
+    return tools or bench.policy.name not in SENSELESS
 
 
 def _close_group(bench: Bench) -> None:
@@ -73,7 +90,7 @@ async def concurrent(bench: Bench) -> Found:
     # A vendor's limits are not those of a run, and its calls cost money; a person answers one at a time.
     stands_in = bench.policy.plays_by_hand or isinstance(bench.policy, EndpointPolicy)
     policy = MockPolicy() if stands_in else bench.policy
-    began = time.monotonic()
+    began, computed = time.monotonic(), _computed(bench)
     seeds = settings.seeds
     tasks = [
         asyncio.create_task(play(bench, seeds[i % len(seeds)], i // len(seeds), policy=policy)) for i in range(number)
@@ -83,28 +100,28 @@ async def concurrent(bench: Bench) -> Found:
     finally:
         for task in tasks:
             task.cancel()
-    seconds = time.monotonic() - began
+    seconds, computed = time.monotonic() - began, _computed(bench) - computed
     finished = [p for p in played if p.episode.excluded is None]
     if not stands_in:
         bench.burst = (len(finished), seconds)
     found = Findings()
     excluded = Counter(p.episode.excluded for p in played if p.episode.excluded is not None)
     for code, times in excluded.most_common():
-        example = next(p.episode for p in played if p.episode.excluded == code)
-        text = f"{times} of {number} episodes at once excluded ({code}): {clean(example.sentence, 300)}"
+        example = next(p for p in played if p.episode.excluded == code)
+        text = f"{times} of {number} episodes at once excluded ({code}): {clean(example.episode.sentence, 300)}"
         over = times > settings.max_excluded_fraction * number
         if code == "no_recorded_call":  # alone, in S07, the calls came
             what = f"{times} of {number} episodes at once made no call under their own address"
             found.fail(what, "keep the address and the state of an episode in its request's handler: they are shared")
             continue
-        fix = f"{fix_of(str(code))}; or lower rollout.max_concurrent_rollouts"
+        fix = f"{example.fix or fix_of(str(code))}; or lower rollout.max_concurrent_rollouts"
         (found.fail if over or code == "cid_mismatch" else found.warn)(text, fix)
     if mixed := _mixed_up(bench, finished):
         found.fail(
             f"seeds {listed(mixed)} began otherwise than when they were played alone",
             "keep the state of an episode in the request's handler, not in the module",
         )
-    _check_serial(bench, number, seconds, stands_in, found)
+    _check_serial(bench, number, seconds, computed, found)
     with_mock = " with mock answers" if stands_in else ""
     return found.found(f"{number} at once{with_mock} in {seconds:.2f} s")
 
@@ -117,13 +134,26 @@ def _mixed_up(bench: Bench, played: Sequence[Played]) -> list[int]:
     return sorted({p.episode.seed for p in played if prompt_of(p) != alone.get(p.episode.seed, prompt_of(p))})
 
 
-def _check_serial(bench: Bench, number: int, seconds: float, stands_in: bool, found: Findings) -> None:
+def _computed(bench: Bench) -> float:
+    """Seconds of CPU that this process and the app, where it is served here, have taken by now."""
+    return time.process_time() + bench.target.cpu_seconds()
+
+
+def _check_serial(bench: Bench, number: int, seconds: float, computed: float, found: Findings) -> None:
+    """Episodes that wait one after the other. Computing takes its turn in any app, and is not counted as waiting.
+
+    computed: CPU seconds of these `number` episodes.
+    """
     alone = [e.seconds - e.policy_seconds for e in bench.episodes if e.excluded is None]
     if not alone or number < 4 or seconds < SERIAL_FROM_S:
         return
     one = statistics.median(alone)
-    if one * number * 0.8 < seconds and one > 0.05:
+    waits = one - bench.computed
+    if computed > MOST_COMPUTING * seconds:
+        found.note(f"{computed:.1f} s of computing in {seconds:.1f} s: so many at once are bound by the CPU here")
+    elif waits * number * 0.8 < seconds - computed and waits > 0.05:
         found.warn(
             f"the app plays one episode after the other: {number} took {seconds:.1f} s, one takes {one:.2f} s",
-            "make the rollout handler async, or a plain function that our server runs in a thread",
+            "in an async rollout handler await all that takes time, and hold no lock meanwhile; or make it a plain "
+            "function, which our server runs in a thread",
         )

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from rltui.smoke.bench import Bench, Played
+from rltui.smoke.causes import GIVEN_UP
 from rltui.smoke.fixes import WARNING_FIXES, fix_of
 from rltui.smoke.net import is_loopback
 from rltui.smoke.play import play
@@ -18,6 +19,7 @@ from trainer.taskapp.reading import cid_of_url
 LARGE_BYTES = 4 * 2**20  # of an answer: the record cuts longer texts (WIRE 5.6)
 SLOW_TURN_S = 2.0  # of the app alone
 MOST_EVALUATION = 8
+NOT_PLAYED = ("auth", "route", "request", "redirect")
 VARIANTS = 3  # of the scripted answers
 
 
@@ -108,9 +110,12 @@ async def one_episode(bench: Bench) -> Found:
     played = bench.first = await play(bench, bench.settings.seeds[0], 0)
     episode, parsed, found = played.episode, played.parsed, Findings()
     found.note(*(clean(note, 300) for note in bench.client.new_notes()))
+    if episode.excluded == GIVEN_UP:
+        return skipped("the episode was given up by hand, which says nothing of the app")
     if episode.excluded is not None:
-        found.fail(clean(episode.sentence, 400), fix_of(episode.excluded))
-        found.note(f"counted as error/{episode.excluded}; {len(played.arrivals)} model calls were recorded")
+        found.fail(clean(episode.sentence, 400), played.fix or fix_of(episode.excluded))
+        found.note(f"counted as error/{episode.excluded}; {counted(len(played.arrivals), 'model call')} recorded")
+        found.note(*(f"its log: {clean(line, 300)}" for line in played.log))
         return found.found("")
     assert parsed is not None
     for kind in parsed.warnings:
@@ -139,6 +144,8 @@ async def policy_called(bench: Bench) -> Found:
     played = bench.first
     if played is None:
         return skipped("no episode was played")
+    if not played.arrivals and (bench.target.died is not None or played.episode.excluded in NOT_PLAYED):
+        return skipped("the app did not play the episode: see S07")
     found, server = Findings(), bench.server
     if played.strays:
         lost = [stray for stray in played.strays if cid_of_url(f"http://x{stray.url}") is None]

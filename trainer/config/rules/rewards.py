@@ -1,5 +1,6 @@
 """Rewards and judge (CONFIG sections 6 and 7)."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -124,6 +125,20 @@ def judge_kinds(facts: Facts) -> Iterator[Problem]:
         )
 
 
+def judge_address(facts: Facts) -> Iterator[Problem]:
+    """A path is put behind it."""
+    for key, name in (("services.judge_url", "SYNTH_API_KEY"), ("judge.options.base_url", "JUDGE_API_KEY")):
+        address = facts[key]
+        if address is not None and ("?" in address or "#" in address):
+            yield facts.problem(
+                key,
+                f"a path is put behind this address, so it cannot end in a query; a key goes into the variable {name}",
+                allowed="an http(s) URL without ? and #",
+                fix=f"--set {key}={re.split('[?#]', address)[0]}",
+                code="judge",
+            )
+
+
 def judge_model(facts: Facts) -> Iterator[Problem]:
     """Who is asked. A judge service is passed provider and model as they are."""
     if not facts["judge.enabled"] or facts["judge.type"] != "llm" or facts["services.judge_url"] is not None:
@@ -218,4 +233,4 @@ def reward_sources(facts: Facts) -> Iterator[Problem]:
         yield facts.problem(key, why, allowed=allowed, fix="delete this line", code="rewards")
 
 
-RULES = (step_rewards, judge_off, judge_kinds, judge_model, rubric, reward_sources)
+RULES = (step_rewards, judge_off, judge_kinds, judge_address, judge_model, rubric, reward_sources)

@@ -342,9 +342,10 @@ class TrainingConfig(Section):
     max_minutes: PositiveFloat | None = key(
         group="amount",
         help="At this age of the attempt the run saves a checkpoint and ends well (succeeded, reason max_minutes). "
-        "It can be resumed.",
+        "It can be resumed, with another limit.",
         why="GPU time is often rented by the hour",
         unit="min",
+        resume=True,
         checks="not checked yet: that the first iteration fits into it",
         synonyms="max_hours max_time time_limit",
     )
