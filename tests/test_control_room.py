@@ -179,7 +179,7 @@ async def test_stop_ends_a_wait_for_room_after_one_last_try(world, monkeypatch):
     await settle()
     assert not saving.done() and not world.room.admitting
     world.room.ending()
-    with pytest.raises(NoRoom, match="no space is left"):
+    with pytest.raises(NoRoom, match="stopped on a full disk"):
         await saving
     assert tries == ["training", "paused"]
     with pytest.raises(NoRoom):  # nothing waits any more, and what is going may end

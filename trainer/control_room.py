@@ -139,7 +139,7 @@ class ControlRoom:
         async def wait() -> None:
             nonlocal waits
             if self._ended.is_set():
-                raise NoRoom("disk_full", f"no space is left on the disk of {self._writer.paths.root}")
+                raise NoRoom("disk_full", "the run was stopped on a full disk")
             if waits == 0:
                 self._short += 1
                 self._pause("disk_full", None)

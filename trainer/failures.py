@@ -11,6 +11,7 @@ from trainer.learner.client import LearnerError
 from trainer.outage import TaskAppGone
 from trainer.rollout.groups import TooManyExcluded
 from trainer.rollout.player import ModelUnfit, TaskAppFailing
+from trainer.rundir.checkpoints import list_checkpoints
 from trainer.taskapp.errors import TaskAppRejected
 from trainer.weights.base import WeightSyncError
 
@@ -33,8 +34,9 @@ def run_error(error: Exception, *, root: Path, serves_task_app: bool) -> RunErro
         case JudgeMisconfigured():
             return misconfigured(error)
         case TaskAppGone():
-            hint = "start the task app again, then go on with rltui train --resume; what was learned is kept"
-            return RunError("task_app_down", str(error), hint)
+            on = "go on with rltui train --resume; what was learned is kept"
+            then = on if list_checkpoints(root / "checkpoints") else "start the run anew: it has no checkpoint yet"
+            return RunError("task_app_down", str(error), f"start the task app again, then {then}")
         case ModelUnfit():
             return RunError("no_tool_parser", str(error), exit_code=EXIT_CONFIG)
         case TooManyExcluded():

@@ -66,7 +66,7 @@ def _data(text: str, config: str | None) -> Json:
         return {"kind": "several", "name": text, "meanings": meant}
     data = found(text)
     if not data["keys"]:
-        raise unknown(text)
+        raise unknown(text, words=True)
     return data
 
 

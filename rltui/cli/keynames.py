@@ -107,9 +107,9 @@ def chosen(text: str) -> Name:
     raise unknown(text)
 
 
-def unknown(text: str) -> CliError:
-    """That nothing is called so, with the nearest name."""
-    near = nearest(normal(text))
+def unknown(text: str, *, words: bool = False) -> CliError:
+    """That nothing is called so, with the nearest name; words: or the nearest part of one."""
+    near = nearest(normal(text)) or (_nearest_word(normal(text)) if words else None)
     hint = f"did you mean {near}?" if near else "`rltui explain` lists the sections"
     return CliError(f"no key or section {clean(text)!a}; {hint}", details={"nearest": near})
 
@@ -126,6 +126,11 @@ def nearest(path: str) -> str | None:
         known = [*all_sections(), *old_sections(), *all_keys()]
         near = next(iter(difflib.get_close_matches(path, known, n=1, cutoff=0.75)), None)
     return near
+
+
+def _nearest_word(text: str) -> str | None:
+    known = {word for path in all_keys() for word in re.split(r"[._]", path)}
+    return next(iter(difflib.get_close_matches(text, sorted(known), n=1, cutoff=0.75)), None)
 
 
 def old_spellings(key: str) -> list[str]:

@@ -157,5 +157,5 @@ def _overview(program: str, verbs: dict[str, tuple[str, str]], about: str) -> st
     return (
         f"usage: {program} VERB [options]\n{alone}\n{about}\n\nverbs:\n{listed}\n\n"
         f"`{program} VERB --help` explains one.{first}\n"
-        "exit status: 0 ok, 1 findings, 2 config or usage, 3 run failed or cancelled, 130 interrupted"
+        "exit status: 0 ok, 1 findings, 2 config or usage, 3 failed, cancelled or not ready, 130 interrupted"
     )

@@ -55,7 +55,9 @@ class Waiting:
             return f"the app: {clean(self._stage.title)}"
         first = next(iter(self._open.values()))
         whose = f"seed {first.seed}" if len(self._open) == 1 else f"{len(self._open)} episodes"
-        return f"the policy to answer a call of {whose}" if self._asking else f"the app to answer POST /rollout of {whose}"
+        return (
+            f"the policy to answer a call of {whose}" if self._asking else f"the app to answer POST /rollout of {whose}"
+        )
 
 
 async def ticking(events: AsyncIterator[Event], period_s: float = TICK_S) -> AsyncIterator[Event | None]:

@@ -124,7 +124,7 @@ class ChoiceScreen(Dialog[str | None], inherit_bindings=False):
         focus_now(self._choices)
         pane = self.query_one(Pane)
         pane.set_subtitle("enter takes it, esc changes nothing")
-        room = min(WIDEST, self.app.size.width * 96 // 100 - 2)
+        room = min(WIDEST, self.app.size.width - 2)
         cells = min(max(self._choices.cells, width(self._title) + 6, 41), room)
         self._choices.fit_into(cells)
         pane.styles.width = cells + 2

@@ -50,7 +50,7 @@ def pressed(session: TerminalSession, keys: Callable[[int], str], count: int, qu
 
 
 def measure(bench: Bench) -> Numbers:
-    (bench.work / "my.toml").write_text(samples()["seed_example"].read_text())
+    (bench.work / "my.toml").write_text(samples()["seed_example"].read_text().replace("your-", "some-"))
     (bench.work / "runs").mkdir(exist_ok=True)
     with bench.session([*bench.command, "config", "edit", "my.toml"]) as session:
         shown = session.wait_for(lambda session: "no problems" in session.screen())

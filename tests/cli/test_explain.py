@@ -147,7 +147,12 @@ def test_an_exact_name_mentions_its_namesakes(capsys):
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("gruop_size", "training.group_size"), ("trainign.group_size", "training.group_size"), ("log_intervall", None)],
+    [
+        ("gruop_size", "training.group_size"),
+        ("gruop", "group"),
+        ("trainign.group_size", "training.group_size"),
+        ("log_intervall", None),
+    ],
 )
 def test_an_unknown_name_is_2_with_the_nearest(capsys, name, near):
     code, _, err = explain(capsys, name)

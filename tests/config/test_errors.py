@@ -171,6 +171,11 @@ def test_wrong_types_and_ranges(errors, key: str, value: str) -> None:
     assert problem.code == "type" and problem.allowed and problem.fix
 
 
+def test_an_address_that_lacks_a_slash_gets_it(errors) -> None:
+    problem = next(p for p in errors("services.task_url=http:/localhost:9") if p.key == "services.task_url")
+    assert "http://localhost:9" in problem.fix and "http://http" not in problem.fix
+
+
 def test_warnings_and_notes_stand_beside_the_errors(small) -> None:
     text = SMALL + "nope = 1\ngroup_sise = 4\n[lora]\ndropout = 0.1\n"
     with pytest.raises(ConfigError) as caught:

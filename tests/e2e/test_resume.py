@@ -147,8 +147,8 @@ def test_a_run_that_used_up_its_minutes_goes_on_by_the_command(trainer):
     first = trainer.finish(process, run_dir)
     assert (first.code, first.status["state"], first.status["end_reason"]) == (0, "succeeded", "max_minutes")
     reached = first.status["iteration"]  # of one update each
-    # training.max_minutes holds for each attempt, and an iteration is finished in any case
-    sets = [f"training.iterations_per_epoch={reached + 1}", "training.learning_rate=5e-4"]
+    # training.max_minutes holds for each attempt, may be another one, and an iteration is finished in any case
+    sets = [f"training.iterations_per_epoch={reached + 1}", "training.learning_rate=5e-4", "training.max_minutes=9"]
     command = [sys.executable, "-m", "rltui", "train", "--resume", str(run_dir), "--json"]
     done = subprocess.run(
         [*command, *(word for item in sets for word in ("--set", item))], capture_output=True, text=True, timeout=120
@@ -162,6 +162,7 @@ def test_a_run_that_used_up_its_minutes_goes_on_by_the_command(trainer):
     assert resumed["data"]["overrides"] == {
         "training.iterations_per_epoch": reached + 1,
         "training.learning_rate": 5e-4,
+        "training.max_minutes": 9,
     }
     last = [line for line in RunReader(run_dir).metrics() if "optim/lr" in line][-1]
     assert last["optim/lr"] == 5e-4

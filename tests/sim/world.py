@@ -10,6 +10,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -293,7 +294,7 @@ class Records:
     def __init__(self, loaded: Loaded) -> None:
         self.step = self.iteration = self.weight_version = self.weight_updates = 0
         self.started = 0.0
-        self.writer = SimpleNamespace(paths=SimpleNamespace(root="simulated"))
+        self.writer = SimpleNamespace(paths=SimpleNamespace(root=Path("simulated")))
         self.rows = 0
         self.batches: list[Closed] = []
         self.lost: list[Group] = []  # dropped

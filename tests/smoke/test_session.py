@@ -68,7 +68,7 @@ def test_a_stop_while_a_person_is_asked_leaves_it_ready_for_the_next() -> None:
         asks = watched.until(Asks)
     session.answer("!give up")
     ended = watched.until(EpisodeEnded)
-    assert isinstance(ended, EpisodeEnded) and ended.episode.excluded == "aborted"
+    assert isinstance(ended, EpisodeEnded) and ended.episode.excluded == "given_up"
     session.close()
     session.close()
 

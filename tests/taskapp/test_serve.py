@@ -162,7 +162,7 @@ def test_starts_that_fail_say_why(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("x = 1", "holds no task app Tried app, fastapi_app()"),
+        ("x = 1", "holds no task app Define build_config(), which gives a TaskAppConfig; or app, fastapi_app()"),
         ("import nothing_of_that_name", "No module named 'nothing_of_that_name' (bad.py, line 1)"),
         ("def f(:", "was loaded: SyntaxError: invalid syntax (bad.py, line 1) Correct"),
         ("def create_app():\n    return 3", "gives a int, not a task app"),

@@ -13,7 +13,7 @@ from rltui.samples import samples
 from rltui.screens.config.screen import ConfigScreen
 from tests.tui.app_driver import build, run_in, screen_text, type_at_once, until
 
-SEED = samples()["seed_example"].read_text()
+SEED = samples()["seed_example"].read_text().replace("your-", "some-")  # a run of it would start
 WRONG = SEED.replace("group_size = 4 ", "log_intervall = 5\ngroup_size = 5 ")
 SIZE = (120, 36)
 
@@ -248,6 +248,61 @@ async def test_a_draft_outlives_the_app_and_is_offered(folder, monkeypatch):
         await pilot.press("enter")
         await until(app, "saved my.toml")
         assert drafts.all_drafts() == []
+
+
+async def test_edits_beside_a_draft_that_was_left_are_kept_with_it(folder):
+    mine, place = SEED.replace("max_turns = 10", "max_turns = 12"), str(Path("my.toml").absolute())
+    drafts.keep(drafts.Draft(place, "", mine, SEED, SEED, 1.0))
+    app = editing(folder, SEED)
+    async with app.run_test(size=(80, 24)) as pilot:
+        text_ = await until(app, "were not saved")
+        assert "enter take" in text_.splitlines()[-1] and "s save" not in text_.splitlines()[-1]
+        await pilot.press("question_mark")
+        await until(app, "Escape changes nothing")
+        await pilot.press("escape", "escape")
+        await until(app, lambda: app.screen is screen(app))
+        await until(app, lambda: "s save" in screen_text(app).splitlines()[-1])
+        await go_to(app, "training.seed")
+        await pilot.press("enter", "backspace", "7", "enter")
+        assert "max_turns = 10" in text(app)
+    kept = drafts.of(place)
+    assert kept is not None and "seed = 7" in kept.text and "max_turns = 12" in kept.text
+    assert app.unsaved == "my.toml"
+
+
+async def test_a_draft_of_another_text_of_the_file_is_said(folder):
+    place, theirs = str(Path("my.toml").absolute()), SEED.replace("max_turns = 10", "max_turns = 12")
+    drafts.keep(drafts.Draft(place, "", f"# mine\n{SEED}", SEED, SEED, 1.0))
+    app = editing(folder, theirs)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(app, "were not saved")
+        await pilot.press("enter")
+        await until(app, "the file changed outside: R")
+        await until(app, lambda: app.screen is screen(app))
+        await pilot.press("s")
+        await until(app, "changed outside since")
+        await pilot.press("j", "enter")
+        await until(app, lambda: app.screen is screen(app) and not screen(app).outside)
+        await pilot.press("s")
+        shown = await until(app, "enter writes it")
+        assert "-max_turns = 12" in shown and "+# mine" in shown
+
+
+async def test_a_search_begins_anew(folder):
+    app = editing(folder, SEED)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(app, "no problems")
+        await pilot.press("/", *"clip", "enter", "/", *"seed")
+        await until(app, "find: seed")
+
+
+async def test_a_task_app_that_is_not_there_is_said(folder):
+    app = editing(folder, SEED.replace("https://some-tunnel.trycloudflare.com", "nofile.py"))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(app, "a run of it would not start: services.task_url")
+        await go_to(app, "services.task_url")
+        await pilot.press("r")
+        await until(app, "there is no file")
 
 
 async def test_readonly_looks_only(folder):

@@ -11,7 +11,9 @@ import pytest
 from rltui.model import drafts
 from rltui.model.form import Form
 from rltui.model.form_check import check
+from rltui.model.form_fix import in_words
 from rltui.model.form_rows import State, View, view
+from rltui.model.form_starts import joined
 from rltui.model.form_values import FormError, Kind, as_lines, from_lines, meant
 from rltui.samples import samples
 from trainer.config import load_text
@@ -255,6 +257,22 @@ def test_a_draft_comes_back_and_goes_with_the_save():
     assert file.stat().st_mode & 0o077 == 0
     drafts.drop("/x/my.toml", "my.toml")
     assert drafts.of("/x/my.toml") is None
+
+
+def test_two_drafts_of_one_file_are_joined_or_both_kept():
+    old, new = draft(SEED.replace("5e-5", "1e-4")), draft(SEED.replace("max_turns = 10", "max_turns = 12"))
+    both = joined(old, new).text
+    assert "1e-4" in both and "max_turns = 12" in both
+    assert joined(draft("# mine\n" + SEED), new) == new
+    assert [one.text for one in drafts.all_drafts()] == ["# mine\n" + SEED]
+
+
+def test_a_fix_is_said_without_options_of_commands():
+    problems = {
+        one.key: one for one in check(SEED.replace("group_size = 4 ", "grup = 5\ngroup_size = 5 "), "x").problems
+    }
+    assert in_words(problems["training.group_size"]) == "group_size = 4 or rollout.episodes_per_batch = 35"
+    assert "--" not in in_words(problems["training.grup"])
 
 
 def test_drafts_are_listed_newest_first_and_damaged_ones_are_none():

@@ -158,3 +158,30 @@ async def test_readonly_looks_and_starts_nothing(folder, config):
         assert "enter launch" not in text.splitlines()[-1] and "r check" in text
         await pilot.press("enter")
         assert isinstance(app.screen, LaunchScreen) and not list(folder.iterdir())
+
+
+async def test_a_typed_path_has_the_keys(folder, config):
+    other = write(config.parent / "gone.toml")
+    app = build(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.launch_config(config)
+        await checked(app)
+        await pilot.press("c", "end", "down", "down", "down", "enter")
+        await until(app, "the path of a TOML file")
+        await until(app, lambda: isinstance(app.screen, LaunchScreen) and app.focused is not None)
+        await pilot.press(*"gone.toml")
+        assert isinstance(app.screen, LaunchScreen) and "enter launch" not in screen_text(app).splitlines()[-1]
+        await pilot.press("enter")
+        await until(app, lambda: app.config_path == other)
+        assert not list(folder.iterdir())
+
+
+async def test_a_list_that_goes_on_below_says_so(folder, config):
+    write(config, NO_APP)
+    app = build(folder)
+    async with app.run_test(size=(80, 18)) as pilot:
+        app.launch_config(config)
+        await checked(app)
+        await until(app, "more ─")
+        await pilot.press("home")
+        await until(app, "↓ ")

@@ -11,7 +11,7 @@ MOST_BYTES = 1_000  # of a move of the cursor, the line that follows it included
 
 
 def opened(terminal, tmp_path: Path):
-    (tmp_path / "my.toml").write_text(samples()["seed_example"].read_text())
+    (tmp_path / "my.toml").write_text(samples()["seed_example"].read_text().replace("your-", "some-"))
     session = terminal([*RLTUI, "config", "edit", "my.toml"], **SIZE)
     session.wait_for("no problems")
     session.drain_until_quiet(400)
@@ -42,7 +42,7 @@ def test_the_person_s_own_editor_has_the_terminal_and_the_app_comes_back(termina
     script = tmp_path / "ed"
     script.write_text('#!/bin/sh\necho "EDITING $1"\nread answer\nsed -i "s/^seeds = .*/seeds = [7]/" "$2"\n')
     script.chmod(0o755)
-    (tmp_path / "my.toml").write_text(samples()["seed_example"].read_text())
+    (tmp_path / "my.toml").write_text(samples()["seed_example"].read_text().replace("your-", "some-"))
     session = terminal([*RLTUI, "config", "edit", "my.toml"], env={"VISUAL": str(script)}, **SIZE)
     session.wait_for("no problems")
     session.send("e")

@@ -254,7 +254,7 @@ def test_a_lost_run_is_resumed_only_where_it_has_a_checkpoint_for_that(
     root = write_run(tmp_path / "run", SynthConfig(episodes=N, kind="crashed"))
     source = opened(root)
     assert f"rltui train --resume {root}" in source.status()["error"]["hint"]
-    for checkpoint in source.checkpoints():
-        (checkpoint.path / "optimizer" / "manifest.json").unlink()
+    for optimizer in root.glob("checkpoints/step_*/optimizer/manifest.json"):
+        optimizer.unlink()
     hint = source.status()["error"]["hint"]
     assert "no checkpoint to go on from" in hint and "--resume" not in hint

@@ -114,7 +114,7 @@ def opening(request: pytest.FixtureRequest, world: Path, tmp_path: Path, monkeyp
 
 
 async def ready(walk: Walk) -> SmokeScreen:
-    await walk.until("guess.toml")
+    await walk.until("127.0.0.1:8765")
     screen = walk.app.frame
     assert isinstance(screen, SmokeScreen)
     screen.clock = lambda: 41.0

@@ -15,7 +15,7 @@ from tests.tui.test_snapshots import Open, Walk, opening, world
 from trainer.config.machine import Machine
 
 __all__ = ["opening", "world"]  # fixtures
-SEED = samples()["seed_example"].read_text()
+SEED = samples()["seed_example"].read_text().replace("your-", "some-")  # a run of it would start
 WRONG = SEED.replace("group_size = 4 ", "log_intervall = 5\ngroup_size = 5 ")
 
 

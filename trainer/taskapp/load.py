@@ -54,10 +54,10 @@ def _app_of_module(module: ModuleType, path: Path) -> Any:
     for app_id in (getattr(module, "APP_ID", None), path.stem):
         if isinstance(app_id, str) and (factory := registered(app_id)):
             return _guard(factory, f"the factory registered as {app_id} failed")
-    tried = ", ".join(("app", *(f"{name}()" for name in (*APP_FACTORIES, "build_config"))))
+    others = ", ".join(("app", *(f"{name}()" for name in APP_FACTORIES)))
     raise TaskAppError(
         f"{path.name} holds no task app",
-        f"Tried {tried}, and register_task_app under its APP_ID or the file's name",
+        f"Define build_config(), which gives a TaskAppConfig; or {others}; or call register_task_app with its APP_ID",
     )
 
 

@@ -14,7 +14,7 @@ from trainer.taskapp.registry import BUILTIN
 OTHER = "other"
 ABOUT_APPS = {
     "guess": "find a number by too high and too low: several turns, needs no package",
-    "facts": "answer a question about a small text: one turn, needs no package",
+    "facts": "answer a short question in few words: one turn, needs no package",
 }
 
 

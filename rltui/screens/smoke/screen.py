@@ -25,7 +25,7 @@ from rltui.screens.smoke.episode import EpisodeView
 from rltui.screens.smoke.questions import Questions
 from rltui.screens.smoke.reply import Reply
 from rltui.screens.smoke.rewards import Rewards
-from rltui.screens.smoke.status import SmokeBar
+from rltui.screens.smoke.status import SmokeBar, tested
 from rltui.smoke.events import Asks, Began, Done, Failed, Idle, Told
 from rltui.widgets.bindings import bindings
 from rltui.widgets.header import Header
@@ -218,8 +218,7 @@ class SmokeScreen(Questions):
         if not self.is_mounted or not self.is_current:
             return
         self._drawn = time.monotonic()
-        config = self.asked.config
-        self.query_one(Header).set_run(config.name if config is not None else "")
+        self.query_one(Header).set_run(tested(self.asked))
         bar = self.query_one(SmokeBar)
         bar.asked = self.asked
         bar.update_bar()

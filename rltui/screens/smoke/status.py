@@ -77,11 +77,19 @@ class SmokeBar(Bar):
             return f"{report.verdict.replace('_', ' ')}   {self._time(model.ended)}", style
         if model.report is not None and model.report.interrupted:
             return "stopped", "watch"
-        return "" if model.phase == "idle" else "not tested yet", "dim"
+        return "" if model.phase == "idle" else "not tested yet: r runs it", "dim"
 
     def _time(self, now: float) -> str:
         seconds = max(0, int(now - self._model.began))
         return f"{seconds // 60:02d}:{seconds % 60:02d}"
+
+
+def tested(asked: Asked) -> str:
+    """What is tested, in short: the app where one is named, else the config."""
+    if asked.url is None:
+        return asked.config.name if asked.config is not None else ""
+    name = PurePath(asked.url).name if asked.url.endswith(".py") else asked.url
+    return crop(printable(clean(name, 300)), MOST_TARGET)
 
 
 def _cut(parts: list[Part], room: int, more: str) -> list[Part]:
