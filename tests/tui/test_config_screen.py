@@ -420,3 +420,10 @@ async def test_a_key_can_be_jumped_to_from_the_palette(folder):
         await until(app, "training.lora.r")
         await pilot.press("enter")
         await until(app, lambda: key(app) == "training.lora.r")
+
+
+async def test_the_help_names_the_rules_that_watch_a_key(folder):
+    app = editing(folder, SEED)
+    async with app.run_test(size=SIZE):
+        await go_to(app, "training.group_size")
+        await until(app, "watched by D01")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 
+from rltui.doctor.watched import watched_by
 from rltui.screens.config.fields import safe
 from rltui.text import clean
 from rltui.text_lines import printable, wrap
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from trainer.config import Problem
 
 Said = tuple[str, str]  # (text, style)
+MOST_RULES = 3  # that are named
 LABEL = 10  # cells of the name of a number
 WIDE = 48  # cells from which on the sums behind the numbers are shown
 
@@ -43,6 +45,9 @@ def facts(row: Row, view: View) -> Iterator[Said]:
             yield "may change while a run is going", "dim"
         elif known.resume:
             yield "may differ when a run is resumed", "dim"
+        if rules := watched_by(row.key):
+            more = f" and {len(rules) - MOST_RULES} more" if len(rules) > MOST_RULES else ""
+            yield f"watched by {', '.join(rules[:MOST_RULES])}{more} of the Doctor", "dim"
         example = known.meta.get("example")
         if example is not None and not row.given:
             from trainer.config.toml_values import format_value
