@@ -53,9 +53,9 @@ $(INSTALLED_VLLM): $(INSTALLED_TEST)
 demo: install
 	$(BIN)/rltui demo
 
-# Half of the time the tests wait for processes that they start: two at once.
+# Most of the time the tests wait for processes that they start: three at once, on two cores.
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 test-slow: install-test
 	$(BIN)/python -m pytest -m slow

@@ -83,6 +83,7 @@ def test_a_model_that_does_not_exist(trainer):
     check(trainer.run("policy.model_name=/no/such/model"), code=2, state="failed", says="policy.model_name")
 
 
+@pytest.mark.slow
 def test_tools_for_a_model_without_tool_calls_end_the_run_with_one_sentence(trainer, tmp_path):
     model = tmp_path / "plain"
     shutil.copytree(resolve_model("builtin:tiny").path, model)
@@ -110,6 +111,7 @@ def test_values_that_this_version_cannot_carry_out_are_refused_by_name(trainer):
     assert not run_dir.exists()  # nothing was started, so there is nothing to read later
 
 
+@pytest.mark.slow
 def test_a_second_run_on_the_folder_is_refused_and_ctrl_c_ends_the_first_cleanly_with_a_checkpoint(trainer):
     process, run_dir = trainer.start("training.iterations_per_epoch=500")
     wait_for(run_dir, lambda status: status and status["step"] >= 2)

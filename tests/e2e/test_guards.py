@@ -56,6 +56,7 @@ def app():
     app.end()
 
 
+@pytest.mark.slow
 def test_a_task_app_that_is_down_for_a_while_is_waited_for_and_costs_no_episode(trainer, app):
     process, run_dir = trainer.start(
         f"services.task_url={app.url}", "training.iterations_per_epoch=20", "rollout.max_excluded_fraction=0",
@@ -106,6 +107,7 @@ def test_a_run_in_which_nothing_moves_says_who_waits_for_what(trainer):
     assert "learner waited" in told["message"] and "for task_app: 4 task app replies" in told["message"]
 
 
+@pytest.mark.slow
 def test_a_gradient_that_is_not_finite_skips_its_step_and_names_the_episodes(trainer):
     run = trainer.run("training.advantage_std=false", "evaluation.instances=1", env={"DIGIT_APP_FAULT": "huge-once"})
     status = check(run, code=0, state="succeeded", says="")

@@ -171,6 +171,7 @@ def test_answers_without_scores_exclude_the_episode_and_are_never_0(trainer):
     assert all(e["R"] is not None and e["jo"] == 0.75 for e in episodes(run) if not e["exclusion"])
 
 
+@pytest.mark.slow
 def test_a_judge_that_never_scores_ends_the_run_with_the_reason(trainer):
     with ScriptedJudge(lambda place, times: chat("no idea")).serving() as server:
         run = trainer.run(*server.sets, *SMALL)

@@ -53,7 +53,8 @@ class ConfigScreen(FilingScreen):
     def on_unmount(self) -> None:
         if self._draft_timer is not None:
             self._draft_timer.stop()
-            self._keep_draft()
+        if self.form is not None and (self._draft_timer is not None or self.form.dirty):
+            self._keep_draft()  # a thread that was to write it may not have come to it
         if self.form is not None and self.form.dirty and self.has_draft(self.form):
             own_app(self).unsaved = self.form.name
 
