@@ -117,6 +117,8 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
             self.opened.begin(self.get_screen("monitor").post_message)
 
     def exit(self, *args: Any, **more: Any) -> None:
+        if self.config_screen is not None:
+            self.config_screen.keep_edits()  # at once: what follows may not come to an end where the terminal is gone
         self._remember()
         self.memory.save()
         super().exit(*args, **more)

@@ -51,6 +51,10 @@ class ConfigScreen(FilingScreen):
                 self._ask_starts()
 
     def on_unmount(self) -> None:
+        self.keep_edits()
+
+    def keep_edits(self) -> None:
+        """The interface ends: whatever is unsaved becomes a draft now, whether or not its time has come."""
         if self._draft_timer is not None:
             self._draft_timer.stop()
         if self.form is not None and (self._draft_timer is not None or self.form.dirty):

@@ -58,7 +58,8 @@ class JudgeTab(Tab):
             yield Pane(Drawn(id="calls"), title="Calls", id="pane-calls")
 
     def start(self) -> None:
-        focus_now(self.query_one("#tracks"))
+        if not self.has_class("-none"):
+            focus_now(self.query_one("#tracks"))
 
     def update(self, model: RunModel, what: frozenset[str]) -> None:
         if self._model is not model:
