@@ -21,7 +21,9 @@ _LABEL = 24  # characters of a mark
 def chart(series: Sequence[Series], marks: Sequence[Mark] = (), *, width: int = 560, height: int = 190) -> str:
     """One `<svg>`; colours come from the page's classes s0, s1 … Values that are not finite are marks at the bottom."""
     ranges = [found for one in series if (found := one.pyramid.range())]
-    bounds = [found for one in series if (found := one.pyramid.bounds(*one.pyramid.range()))]  # type: ignore[misc]
+    bounds = [
+        found for one in series if (span := one.pyramid.range()) and (found := one.pyramid.bounds(*span)) is not None
+    ]
     head = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(_said(series))}">'
     if not ranges or not bounds:
         return f"{head}{_words(width / 2, height / 2, 'middle', 'no values')}</svg>"

@@ -195,7 +195,7 @@ def _pattern(found: re.Match[str], part: str) -> Callable[[str], Any]:
 
 def _slow(text: str) -> str:
     """Why it cannot be run on what others wrote; "" if it can. A search in a thread cannot be interrupted."""
-    from re import _parser  # type: ignore[attr-defined]
+    from re import _parser  # type: ignore[attr-defined]  # nothing public tells what an expression is made of
 
     repeats = 0
 

@@ -65,6 +65,10 @@ class SmokeModel:
     """`phase`: none, starting, running, idle, failed. Times are those that `apply` is given."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing has been tested."""
         self.phase = "none"
         self.what = ""  # of the job: all, stages, episode
         self.why = ""  # it failed
@@ -80,10 +84,6 @@ class SmokeModel:
         self._spread: Spread | None = None
 
     # What is told
-
-    def clear(self) -> None:
-        """Nothing has been tested."""
-        self.__init__()  # type: ignore[misc]
 
     def start(self, now: float) -> None:
         """Anew, before the first word of a session."""

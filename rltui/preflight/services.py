@@ -7,6 +7,7 @@ import shutil
 import socket
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rltui.model.estimates import on_gpu
@@ -16,6 +17,9 @@ from rltui.preflight.base import Context, Found, ok, skipped
 from rltui.preflight.machine import facts_of
 from rltui.smoke.net import is_loopback
 from rltui.words import amount, size
+
+if TYPE_CHECKING:
+    import httpx
 
 LIMIT_S = 5.0  # of one connection
 WEIGHTS = ("*.safetensors",)
@@ -99,15 +103,15 @@ def _server(url: str) -> Found:
     return ok(f"vLLM {number} serves {', '.join(served) or 'no model that it names'}", tried=asked)
 
 
-def _object(answer: object) -> dict[str, object]:
+def _object(answer: httpx.Response) -> dict[str, object]:
     try:
-        found = answer.json()  # type: ignore[attr-defined]
+        found = answer.json()
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _list(answer: object) -> list[dict[str, object]]:
+def _list(answer: httpx.Response) -> list[dict[str, object]]:
     found = _object(answer).get("data")
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 

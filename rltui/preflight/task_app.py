@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from rltui.preflight.base import Context, Found, skipped
+from rltui.preflight.base import Context, Found, Verdict, skipped
 from rltui.text import clean
 from trainer.taskapp.errors import TaskAppError
 
@@ -80,10 +80,11 @@ async def _contract(context: Context) -> Found:
     except TaskAppError as error:
         return Found("fail", clean(error.message, 400), error.hint, key, tried)
     notes = tuple(f"{s.id} {s.title}: {s.verdict}, {clean(s.message, 200)}" for s in stages if s.verdict != "skipped")
-    for verdict in ("fail", "warn"):
+    worst: tuple[Verdict, ...] = ("fail", "warn")
+    for verdict in worst:
         bad = [stage for stage in stages if stage.verdict == verdict]
         if bad:
             text = f"{bad[0].title}: {clean(bad[0].message, 300)}"
-            return Found(verdict, text, clean(bad[0].fix, 300), key, tried, notes)  # type: ignore[arg-type]
+            return Found(verdict, text, clean(bad[0].fix, 300), key, tried, notes)
     last = next((clean(stage.message, 120) for stage in stages if stage.id == "S07"), "")
     return Found("ok", f"it answers, and played one mock episode: {last}", tried=tried, notes=notes)

@@ -12,8 +12,11 @@ from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
+from textual.worker import Worker, WorkerState
 
 from rltui.screens.layout import ScreenCompositor
+from rltui.screens.own_app import own_app
+from rltui.terminal.crash import sentence
 from rltui.widgets.bindings import allowed, bindings
 from rltui.widgets.header import Header
 from rltui.widgets.key_bar import KeyBar
@@ -87,6 +90,13 @@ class AppScreen(Screen[None]):
             self.query_one(KeyBar).notice(text, level)
         else:
             self.call_after_refresh(self.say, text, level)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """What fails beside the interface ends nothing, but it is said, and stands in the report of a crash."""
+        if event.state is WorkerState.ERROR and event.worker.error is not None:
+            said = sentence(event.worker.error)
+            own_app(self).recorder.add("worker failed", said)
+            self.say(f"this failed, by a fault of ours: {said}; try again", "act")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What writes is refused under --readonly."""

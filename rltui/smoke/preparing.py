@@ -22,19 +22,22 @@ class Prepared:
 
 def prepared(asked: Asked) -> Prepared:
     """Reads the config. Raises ConfigError, or ValueError: no app is named."""
-    options = {
-        "url": asked.url,
-        "policy": asked.policy,
-        "seeds": asked.seeds,
-        "group_size": asked.group_size,
-        "rollouts": asked.rollouts,
-        "full": asked.full,
-    }
-    if asked.config is None:
-        return Prepared(settings_of(None, **options), None)  # type: ignore[arg-type]
-    loaded = load(asked.config, sets=asked.sets, allow_unknown=asked.allow_unknown)
+    loaded = None
+    if asked.config is not None:
+        loaded = load(asked.config, sets=asked.sets, allow_unknown=asked.allow_unknown)
+    settings = settings_of(
+        loaded,
+        url=asked.url,
+        policy=asked.policy,
+        seeds=asked.seeds,
+        group_size=asked.group_size,
+        rollouts=asked.rollouts,
+        full=asked.full,
+        folder=str(asked.config.parent) if asked.config is not None else ".",
+    )
+    if loaded is None:
+        return Prepared(settings, None)
     before = set(os.environ)
-    settings = settings_of(loaded, folder=str(asked.config.parent), **options)  # type: ignore[arg-type]
     loaded.export(os.environ)
     sets = [word for item in asked.sets for word in ("--set", item)]
     own = (str(asked.config), *sets, *(["--allow-unknown"] if asked.allow_unknown else []))

@@ -13,6 +13,7 @@ from rltui.charts.parts import Mark, Series
 from rltui.charts.pyramid import Pyramid
 from rltui.cli.main import main
 from rltui.export import svg
+from rltui.export.svg import chart
 from rltui.model.run import RunModel
 from rltui.sources.local import LocalRunSource
 from trainer.rundir.records import EpisodeRecord
@@ -120,3 +121,11 @@ def test_few_points_stand_where_they_are():
     drawn = svg.chart([Series("reward", course, 0)])
     (x0, y0), (x1, y1) = points(re.search(r'class="line s0" d="([^"]+)"', drawn)[1])
     assert (x0, x1) == (svg.LEFT, 560 - svg.RIGHT) and y0 > y1 and drawn.count("<circle") == 2
+
+
+def test_a_course_without_values_beside_one_with_values_is_drawn():
+    values = Pyramid()
+    values.append(1.0, 0.5)
+    values.append(2.0, 0.7)
+    drawn = chart([Series("empty", Pyramid(), 0), Series("full", values, 1)])
+    assert drawn.startswith("<svg") and "no values" not in drawn

@@ -427,3 +427,13 @@ async def test_the_help_names_the_rules_that_watch_a_key(folder):
     async with app.run_test(size=SIZE):
         await go_to(app, "training.group_size")
         await until(app, "watched by D01")
+
+
+async def test_a_fault_beside_the_interface_is_said_and_the_editor_stays(folder, monkeypatch):
+    app = editing(folder, SEED)
+    async with app.run_test(size=SIZE):
+        await until(app, "no problems")
+        monkeypatch.setattr(screen(app), "_open_file", lambda path, key: 1 / 0)
+        screen(app).open(Path("other.toml"))
+        await until(app, "ZeroDivisionError")
+        assert any("worker failed" in line for line in app.recorder.lines())

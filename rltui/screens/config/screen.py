@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -112,10 +113,10 @@ class ConfigScreen(FilingScreen):
         self._begin(None, partial(self._open_start, Start("run", run.name, run / "config.toml"), key))
         self._of_run = run
 
-    def _begin(self, path: Path | None, job: object) -> None:
+    def _begin(self, path: Path | None, job: Callable[[], None]) -> None:
         self._flush_draft()
         self._wanted, self._of_run = (path, ""), None
-        self.run_worker(job, thread=True, exclusive=True, group="open", exit_on_error=False)  # type: ignore[arg-type]
+        self.run_worker(job, thread=True, exclusive=True, group="open", exit_on_error=False)
 
     def _open_file(self, path: Path, key: str) -> None:
         from rltui.model.form_starts import Start

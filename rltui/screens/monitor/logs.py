@@ -14,6 +14,7 @@ from rltui.model.log_lines import Level
 from rltui.model.moment import moment
 from rltui.screens.monitor.tab import Tab
 from rltui.screens.monitor.writing import write_text
+from rltui.screens.own_app import own_app
 from rltui.text import clean
 from rltui.text_lines import printable
 from rltui.widgets.bindings import bindings
@@ -120,7 +121,7 @@ class Logs(Tab):
 
     def _jump(self, at: float | None) -> None:
         if at is not None and not self.view.go_to_time(at):
-            self.screen.say("no line of the log is as late")  # type: ignore[attr-defined]
+            own_app(self).say("no line of the log is as late")
 
     async def action_file(self) -> None:
         from rltui.screens.choice import Choice, ChoiceScreen
