@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
+from rich.color import Color
 from rich.style import Style
 from textual.strip import Strip
 
@@ -62,6 +63,11 @@ def styles_of(app: RltuiApp, only: Part = None) -> list[str]:
 
 def all_styles(app: RltuiApp) -> set[Style]:
     return {segment.style for strip in strips(app) for segment in strip if segment.style is not None}
+
+
+def background(app: RltuiApp) -> Color | None:
+    """Of the first cell, and so of whatever says nothing else."""
+    return next(segment.style.bgcolor for strip in strips(app) for segment in strip if segment.style is not None)
 
 
 def folded(rows: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ from rltui.sources.folder import RunsFolder
 from rltui.sources.local import LocalRunSource
 from rltui.terminal.capabilities import ColorMode, Terminal
 from tests.tui.app_driver import run_in, until
-from tests.tui.snapshot import Part, all_styles, check, faults, text_of
+from tests.tui.snapshot import Part, all_styles, background, check, faults, text_of
 
 NOW = 1_750_000_000.0 + 90 * 60  # synthetic runs begin at 1_750_000_000
 SIZES = {"80x24": (80, 24), "120x40": (120, 40), "200x60": (200, 60)}
@@ -64,7 +64,9 @@ class Walk:
             assert "".join(text_of(app)).isascii()
         if self.variant == "120x40":
             await check(app, name, "styles dark", only)
+            before = background(app)
             self.wear(ColorMode.TRUECOLOR, "light")
+            await self.until(lambda: before not in {style.bgcolor for style in all_styles(app)})  # it is everywhere
             await check(app, name, "styles light", only)
             await check(app, name, "120x40", only)
             self.wear(ColorMode.TRUECOLOR)
