@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import App
@@ -26,22 +26,22 @@ from rltui.actions.keymap import keys_file, load
 from rltui.actions.log import CommandLog
 from rltui.colorless import Colorless
 from rltui.configs_of_app import ConfigsOfApp
-from rltui.driver import TolerantDriver
+from rltui.driver import driver_class
 from rltui.later import import_what_comes
 from rltui.look.textual_app import app_arguments
+from rltui.runs_of_app import RunsOfApp
 from rltui.screens.base import AppScreen
 from rltui.state import Memory, state_file
 from rltui.terminal.capabilities import ColorMode, Terminal
 from rltui.terminal.crash import Recorder
 from rltui.text import clean
-from rltui.watch import FolderWatcher
 from rltui.widgets.bindings import bindings, done_at_once, textual_keymap
 from rltui.widgets.notice import Level
 
 if TYPE_CHECKING:
     from rltui.look import Look, ThemeFiles
+    from rltui.model.first_prompt import Prompt
     from rltui.opened import OpenRun
-    from rltui.screens.monitor.screen import MonitorScreen
     from rltui.smoke.asked import Asked
     from rltui.smoke.session import Session
 
@@ -52,17 +52,19 @@ SCREENS = ("runs", "config", "launch", "monitor", "smoke", "compare", "doctor") 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asked for. `run_dir`, `config`: the run or the config to open at once."""
+    """What the command line asked for. `run`, `config`: the run (its folder or its address) or the config to open at
+    once."""
 
     runs_dir: Path
-    run_dir: Path | None = None
+    run: str | None = None
     config: Path | None = None
     readonly: bool = False
     quiet: bool = False
     smoke: Asked | None = None  # a smoke test to open at once
+    server: str | None = None  # a job server to list from now on
 
 
-class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
+class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
     TITLE = "rltui"
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
     ENABLE_COMMAND_PALETTE = False  # ours knows runs, metrics and themes
@@ -70,7 +72,7 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
     ESCAPE_TO_MINIMIZE = False
 
     def __init__(self, terminal: Terminal, look: Look, themes: ThemeFiles, options: Options) -> None:
-        super().__init__(driver_class=TolerantDriver, **app_arguments(terminal.color))
+        super().__init__(driver_class=driver_class(), **app_arguments(terminal.color))
         self.terminal, self.look, self.themes, self.options = terminal, look, themes, options
         self.animation_level = "none"
         self.recorder = Recorder()
@@ -83,8 +85,8 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
         self.opened: OpenRun | None = None
         self.config_path: Path | None = options.smoke.config if options.smoke is not None else None  # in hand
         self.smoke: Session | None = None
-        self._folder: FolderWatcher | None = None
-        self._ended: set[str] = set()  # paths of runs whose end was told
+        self._servers = {}
+        self._ended = set()
         self._disable_tooltips = True
         self._wear()
 
@@ -98,10 +100,10 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
         elif self.options.config is not None:
             self._config().open(self.options.config)
             self.push_screen("config")
-        elif self.options.run_dir is None:
+        elif self.options.run is None:
             self.push_screen("runs")
         else:
-            self._open(self.options.run_dir)
+            self._open(self.options.run)
             self.push_screen("monitor")
         self.set_keymap(textual_keymap(self.keymap))
         for problem in (*self.keymap.problems, *self.keymap.conflicts):
@@ -111,6 +113,9 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
 
     def _begin(self) -> None:
         self.watch_folder(self.options.runs_dir)
+        self.watch_servers()
+        if self.options.server is not None:
+            self.add_server(self.options.server)
         self.set_interval(THEME_S, self._theme_saved)
         self.set_timer(LATER_S, threading.Thread(target=import_what_comes, daemon=True).start)
         if self.opened is not None:
@@ -126,10 +131,7 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
     async def on_unmount(self) -> None:
         if self.smoke is not None:  # with the task app and the policy that it has started
             await asyncio.to_thread(self.smoke.close)
-        if self._folder is not None:
-            self._folder.stop()
-        if self.opened is not None:
-            self.opened.close()
+        self.stop_watching()
 
     def hang_up(self, number: int) -> None:
         """A signal asks us to end: detach. Runs in the main thread, between two of its instructions."""
@@ -186,105 +188,19 @@ class RltuiApp(ConfigsOfApp, App[None], inherit_bindings=False):
         if self.screen is not self.get_screen(name):
             self.switch_screen(name)
 
-    def play_in_smoke(self, config: Path, seed: int) -> None:
-        """Play one episode of this seed in the Smoke screen."""
+    def play_in_smoke(self, config: Path, seed: int, prompt: Prompt | None) -> None:
+        """Play one episode of this seed in the Smoke screen, after the policy's answer to a recorded prompt."""
         from rltui.screens.smoke.screen import SmokeScreen
 
         self.go("smoke")
         screen = self.get_screen("smoke")
         if isinstance(screen, SmokeScreen):
-            self.call_later(screen.play_seed, config, seed)
+            self.call_later(screen.play_seed, config, seed, prompt)
 
     @property
     def frame(self) -> AppScreen | None:
         """The screen below whatever dialog is open."""
         return next((screen for screen in reversed(self.screen_stack) if isinstance(screen, AppScreen)), None)
-
-    # Runs
-
-    def watch_folder(self, folder: Path) -> None:
-        """List the runs of this folder from now on."""
-        if self._folder is not None:
-            self._folder.stop()
-        from rltui.screens.runs import RunsScreen
-
-        runs = self._screen("runs")
-        assert isinstance(runs, RunsScreen)
-        runs.show_folder(folder)
-        self._folder = runs.watcher(folder, 1.0)
-        self._folder.start()
-
-    def _last_run(self) -> Path | None:
-        """The one that was open when the interface was left, if it is one of this folder."""
-        from rltui.sources.find import is_run
-
-        path = self.memory.get("run")
-        here = isinstance(path, str) and Path(path).parent == self.options.runs_dir.absolute()
-        return Path(path) if here and is_run(Path(path)) else None
-
-    def open_run(self, path: Path, screen: str = "monitor") -> None:
-        """Show a run in the monitor, or in another of the screens that are about one run."""
-        if self.opened is None or self.opened.path != path:
-            self._open(path)
-            assert self.opened is not None
-            self.opened.begin(self.get_screen("monitor").post_message)
-        self.go(screen)
-
-    def show_tab(self, tab: str, **place: Any) -> None:
-        """A tab of the monitor, at a place, for the run that is open."""
-        from rltui.screens.monitor.tab import OpenTab
-
-        self.go("monitor")
-        self._monitor().post_message(OpenTab(tab, **place))
-
-    def show_finding(self, rule: str = "") -> None:
-        """The Doctor, at one of its rules."""
-        from rltui.screens.doctor.screen import DoctorScreen
-
-        self.go("doctor")
-        doctor = self.get_screen("doctor")
-        if rule and isinstance(doctor, DoctorScreen):
-            doctor.point_at(rule)
-
-    def _open(self, path: Path) -> None:
-        from rltui.opened import OpenRun
-
-        if self.opened is not None:
-            self.opened.close()
-        if "monitor" in self._installed_screens:
-            self._remember()
-            old = self.get_screen("monitor")
-            self.uninstall_screen("monitor")
-            if old not in self.screen_stack and old.is_mounted:
-                old.remove()
-        self.opened = OpenRun(path, period_s=1.0 / self.terminal.fps, did=self._did, memory=self.memory)
-        self.memory.put("run", str(path.absolute()))
-        self._screen("monitor")
-
-    def _remember(self) -> None:
-        if "monitor" in self._installed_screens:
-            self._monitor().remember()
-
-    def steer_run(self, path: Path) -> None:
-        """Open a run and ask what it is to do."""
-        self.open_run(path)
-        self._monitor().steer_soon()
-
-    def _monitor(self) -> MonitorScreen:
-        return cast("MonitorScreen", self.get_screen("monitor"))
-
-    def ended(self, path: str, state: str) -> None:
-        """A run that was going has ended: one bell and one notice of the terminal, unless --quiet."""
-        path = str(Path(path).absolute())
-        if path in self._ended or state not in ("succeeded", "failed"):
-            return
-        self._ended.add(path)
-        good = state == "succeeded"
-        self.say(f"{Path(path).name} {state}", "good" if good else "act")
-        if not self.options.quiet and self._driver is not None:
-            from rltui.terminal.notify import bell_and_notice
-
-            self._driver.write(bell_and_notice("finished" if good else "failed", self.terminal.multiplexer))
 
     # Words
 

@@ -31,7 +31,7 @@ class ConfigsOfApp:
         self._config().open(path, key or "")
         self.go("config")
 
-    def copy_config(self, run: Path | None = None, key: str = "") -> None:
+    def copy_config(self, run: str | None = None, key: str = "") -> None:
         """Begin a config with that of a run, with the cursor on `key`, else with what is chosen."""
         if run is None:
             self._config().begin_anew()

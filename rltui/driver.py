@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 
 
@@ -20,3 +23,8 @@ class TolerantDriver(LinuxDriver):
         would then be started, of which only one is ever ended, and the process stays for ever."""
         self.disable_input()
         super().resume_application_mode()
+
+
+def driver_class() -> type[Driver] | None:
+    """None: the one that the environment names, which draws for a page of a browser (rltui.web)."""
+    return None if os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver") else TolerantDriver

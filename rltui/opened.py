@@ -1,4 +1,4 @@
-"""The run that is open: its path, its model once it has been read, requests to it, and the thread that does it all."""
+"""The run that is open: where it is, its model once it was read, requests to it, and the thread that does it all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltui.launch.runs import find, is_address
 from rltui.screens.messages import RunChanged, RunLost, RunOpened, SteerChanged
 from rltui.watch import RunWatcher
 
@@ -19,12 +20,14 @@ POLL_S = 0.5  # while an answer is awaited
 
 
 class OpenRun:
-    """`did(command, answer)` is told of each request and each answer, in the watcher's thread."""
+    """`where`: its folder, or its address at a job server. `did(command, answer)` is told of each request and each
+    answer, in the watcher's thread."""
 
     def __init__(
-        self, path: Path, *, period_s: float, did: Callable[[str, str], None], memory: Memory | None = None
+        self, where: str, *, period_s: float, did: Callable[[str, str], None], memory: Memory | None = None
     ) -> None:
-        self.path = path
+        self.where = where
+        self.folder = None if is_address(where) else Path(where)
         self.period_s = period_s
         self.model: RunModel | None = None  # set by the watcher's thread, then only read
         self.steering: Steering | None = None  # likewise
@@ -36,7 +39,11 @@ class OpenRun:
 
     @property
     def name(self) -> str:
-        return self.path.name
+        if self.folder is not None:
+            return self.folder.name
+        label = ((self.model.status if self.model is not None else None) or {}).get("label")
+        job_id = self.where.rpartition("/")[2]
+        return f"{label}-{job_id}" if isinstance(label, str) and label else job_id
 
     @property
     def live(self) -> bool:
@@ -47,7 +54,7 @@ class OpenRun:
     def key(self) -> str:
         """What the memory of places knows the run by."""
         status = self.model.status if self.model is not None else None
-        return str((status or {}).get("job_id") or self.path)
+        return str((status or {}).get("job_id") or self.where)
 
     def begin(self, post: Callable[[Any], Any]) -> None:
         """Read it from now on, and `post` what is found."""
@@ -109,9 +116,8 @@ class OpenRun:
         from rltui.doctor.checkup import Checkup
         from rltui.model.run import RunModel
         from rltui.model.steering import Steering
-        from rltui.sources.local import LocalRunSource
 
-        source = LocalRunSource(self.path)
+        source = find(self.where).source
         self.steering = Steering(source)
         self.checkup = Checkup()
         self.model = RunModel(source)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rltui.launch.runs import find
 from rltui.opened import OpenRun
 
 if TYPE_CHECKING:
@@ -18,10 +18,15 @@ NO_PERIOD_S = 3600.0  # nothing happens in the past
 class PastRun(OpenRun):
     """`place` counts the updates of the optimizer: 0 before the first, `last` with all of them done."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, period_s=NO_PERIOD_S, did=lambda command, answer: None)
+    def __init__(self, where: str) -> None:
+        super().__init__(where, period_s=NO_PERIOD_S, did=lambda command, answer: None)
         self.source: PastSource | None = None  # set by the watcher's thread, then only read
         self._place: int | None = None  # None: the end
+
+    @property
+    def read(self) -> bool:
+        """Whether `last` is known."""
+        return self.model is not None and self.model.asked
 
     @property
     def last(self) -> int:
@@ -54,10 +59,9 @@ class PastRun(OpenRun):
     def _open(self) -> RunModel:
         from rltui.doctor.checkup import Checkup
         from rltui.model.past import PastModel
-        from rltui.sources.local import LocalRunSource
         from rltui.sources.past import PastSource
 
-        source = PastSource(LocalRunSource(self.path))
+        source = PastSource(find(self.where).source)
         self.checkup = Checkup()
         self.model = PastModel(source, self._wanted)
         self.source = source

@@ -21,6 +21,7 @@ from rltui.text import clean
 if TYPE_CHECKING:
     from rltui.model.run import Change, RunModel
     from rltui.sources.folder import RunRow, RunsFolder
+    from rltui.sources.servers import JobsOfServer
 
 TELL_S = 0.1  # between two tellings of a first reading that goes on
 QUIET_S = 5.0  # between two looks at a folder in which nothing runs
@@ -77,6 +78,9 @@ class Watcher(threading.Thread):
         """Have `job` done in this thread, soon: what reads and writes files is not for the thread that draws."""
         self._jobs.append(job)
         self._wake.set()
+
+    def close(self) -> None:
+        self.stop()
 
     def stop(self) -> None:
         """Ends after the look that goes on now. Does not wait for it."""
@@ -165,6 +169,36 @@ class FolderWatcher(Watcher):
             self._found(news, sorted(gone), scanned, scanned)
         self._first = False
         return self._period_s if any(is_live(row.state) for row in self._rows.values()) else QUIET_S
+
+
+class ServerWatcher(Watcher):
+    """Keeps the rows of a job server fresh. `found(name, rows)`: all of them, when one is not as it was; while the
+    server gives no answer the rows stay, and one more stands for the server."""
+
+    def __init__(self, name: str, *, found: Callable[[str, list[RunRow]], None], period_s: float = 2.0) -> None:
+        super().__init__("rltui-server", lambda why: self._lost(why))
+        self.name, self._found, self._period_s = name, found, period_s
+        self._jobs_there: JobsOfServer | None = None
+        self._rows: list[RunRow] = []
+        self._told: list[RunRow] | None = None
+
+    def look(self) -> float:
+        if self._jobs_there is None:
+            from rltui.sources.servers import JobsOfServer
+
+            self._jobs_there = JobsOfServer(self.name)
+        self._rows = self._jobs_there.rows()
+        self._tell(self._rows)
+        return self._period_s if any(is_live(row.state) for row in self._rows) else QUIET_S
+
+    def _lost(self, why: str) -> None:
+        if self._jobs_there is not None:
+            self._tell([*self._rows, self._jobs_there.failed(why)])
+
+    def _tell(self, rows: list[RunRow]) -> None:
+        if rows != self._told and not self.stopped:
+            self._told = rows
+            self._found(self.name, rows)
 
 
 def is_live(state: str) -> bool:

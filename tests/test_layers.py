@@ -14,9 +14,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = {"torch", "transformers", "peft", "vllm", "bitsandbytes", "accelerate", "trl"}
 FACE = {"textual", "rltui"}
-WITHOUT_TORCH = ["config", "rundir", "taskapp", "judge", "rewards", "rollout"]
+WITHOUT_TORCH = ["config", "rundir", "taskapp", "judge", "rewards", "rollout", "placing"]
 WITHOUT_TEXTUAL = [
     "model", "charts", "actions", "look", "terminal", "cli", "sources", "launch", "smoke", "preflight", "doctor",
+    "server", "sdk",
 ]  # fmt: skip
 # They import a package that is an extra, in the process of a task app that needs it.
 WITH_AN_EXTRA = {f"trainer.taskapp.verifiers.{name}" for name in ("answer", "chat", "environment")}
@@ -82,6 +83,19 @@ def test_these_parts_of_trainer_never_import_torch(part):
 def test_these_parts_of_rltui_never_import_textual(part):
     """cli/app.py opens the interface: it imports rltui.app inside a function."""
     assert not breaches(sources(f"rltui/{part}"), lambda name: name.split(".")[0] == "textual")
+
+
+def test_ray_is_imported_by_the_program_that_asks_it_alone():
+    allowed = ROOT / "trainer" / "placing" / "ray.py"
+    files = [path for folder in ("trainer", "rltui") for path in sources(folder) if path != allowed]
+    assert not breaches(files, lambda name: name.split(".")[0] == "ray")
+    top = [node for node in ast.parse(allowed.read_text()).body if isinstance(node, ast.Import)]
+    assert "ray" not in {alias.name for node in top for alias in node.names}
+
+
+@pytest.mark.parametrize("part", ["server", "sdk"])
+def test_server_and_sdk_never_import_the_command_line(part):
+    assert not breaches(sources(f"rltui/{part}"), lambda name: f"{name}.".startswith("rltui.cli."))
 
 
 @pytest.mark.parametrize(

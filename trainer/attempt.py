@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer import assemble, environment
+from trainer.batch import in_batch_job
 from trainer.config import ConfigError, Loaded
 from trainer.control_room import ControlRoom
 from trainer.errors import EXIT_CONFIG, EXIT_INTERRUPTED, EXIT_OK, RunError, disk_full
@@ -34,8 +35,6 @@ from trainer.stdio import say, tell
 from trainer.supervisor import Supervisor
 from trainer.weights.base import WeightSync
 from trainer.weights.choose import choose
-
-BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # they end a job by SIGTERM when its place is wanted
 
 
 class Attempt:
@@ -80,8 +79,10 @@ class Attempt:
             self._work.cancel()
 
     def _signalled(self, number: int) -> None:
-        if number == signal.SIGTERM and not self._stopping.is_set():
-            self._preempted = any(name in os.environ for name in BATCH_SYSTEMS)
+        if number == signal.SIGTERM and in_batch_job():
+            if self._stopping.is_set():
+                return  # it repeats itself; what it sends to kill is SIGKILL
+            self._preempted = True
         self.ask("stop")
 
     async def run(self) -> int:
@@ -179,6 +180,10 @@ class Attempt:
             raise RunError("other_run", found, hint, exit_code=EXIT_CONFIG)
         if start.adapter is not None and (found := another_model(start.base, self._model)):
             raise RunError("other_model", f"{found}: {start.adapter} is an adapter for it", exit_code=EXIT_CONFIG)
+        if (launcher := self._loaded.config.compute.launcher) != "local":
+            wanted = f"{self._loaded.config.compute.nodes} nodes of {launcher.capitalize()}"
+            self._recorder.phase("starting", waiting=_waiting("engine", wanted))
+        await services.start_nodes()
         self._recorder.phase("starting", waiting=_waiting("engine", "engine and learner load the weights"))
         settings = learner_settings(self._loaded, model.path, start)
         if self._restored is not None:
@@ -224,7 +229,7 @@ class Attempt:
             self._model,
             estimate(services.learner_info, config),
             restored=self._restored,
-            resumes=with_this(earlier.resumes, self._restored) if earlier and self._restored else [],
+            resumes=with_this(earlier, self._restored) if earlier else [],
         )
         self._saver.warn_of_room()
         sync = self._sync = choose(
@@ -234,6 +239,7 @@ class Attempt:
             self._writer.paths.weights,
             recorder.log,
             engine_starts_behind=self._begin.adapter is not None,
+            placing=services.placing,
         )
         return assemble.build(
             loaded=self._loaded,

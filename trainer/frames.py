@@ -7,6 +7,7 @@ what the maps mean stands beside the process that answers them.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 from typing import Any
@@ -15,6 +16,8 @@ import msgspec
 
 SCHEMA = 1
 MAX_FRAME = 1 << 31
+TCP = "tcp://"  # what the target of a connection to another machine begins with; else it is a path
+TOKEN = "RLTUI_RUN_TOKEN"  # the environment of whoever connects over the network holds the run token
 _HEAD = struct.Struct("<I")
 
 Frame = dict[str, Any]
@@ -34,21 +37,33 @@ class Channel:
         self._reader, self._writer = reader, writer
 
     async def send(self, message: Frame) -> None:
-        self._writer.write(pack(message))
+        self.post(message)
         await self._writer.drain()
 
-    async def receive(self) -> Frame | None:
+    def post(self, message: Frame) -> None:
+        """Without waiting until the other end has room for it."""
+        self._writer.write(pack(message))
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Over a network: the addresses of this end and of the other one."""
+        return self._writer.get_extra_info("sockname")[0], self._writer.get_extra_info("peername")[0]
+
+    async def receive(self, limit: int = MAX_FRAME) -> Frame | None:
+        """ValueError: the frame is over `limit` bytes, or none."""
         try:
             (length,) = _HEAD.unpack(await self._reader.readexactly(4))
+            if length > limit:
+                raise ValueError(f"a frame of {length} bytes is over the limit of {limit}")
             return msgspec.msgpack.decode(await self._reader.readexactly(length))
-        except (asyncio.IncompleteReadError, ConnectionError):  # broken pipe, too: a write met the end first
+        except (asyncio.IncompleteReadError, OSError):  # broken pipe, too: a write met the end first
             return None
 
     async def close(self) -> None:
         self._writer.close()
         try:
             await self._writer.wait_closed()
-        except (ConnectionError, BrokenPipeError):
+        except OSError:
             pass
 
 
@@ -60,10 +75,19 @@ class BlockingChannel:
         self._file = sock.makefile("rb")
 
     @classmethod
-    def connect(cls, path: str) -> BlockingChannel:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.connect(path)
-        return cls(sock)
+    def connect(cls, target: str, **hello: Any) -> BlockingChannel:
+        """`target`: the path of a Unix socket; or tcp://HOST:PORT, where `hello` and the run token go first. Raises
+        OSError."""
+        if not target.startswith(TCP):
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            sock.connect(target)
+            return cls(sock)
+        host, _, port = target.removeprefix(TCP).rpartition(":")
+        sock = socket.create_connection((host, int(port)))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        channel = cls(sock)
+        channel.send({"type": "hello", "schema": SCHEMA, "token": os.environ.get(TOKEN, ""), **hello})
+        return channel
 
     def fileno(self) -> int:
         return self._sock.fileno()

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
 from trainer.config import RunConfig
-from trainer.devices import Devices, learner_devices, on_gpu, reference_devices, replica_devices
+from trainer.devices import learner_places, local_gpus, on_gpu, reference_places, replica_places
 from trainer.rundir.status import Gpu
 
 QUERY = "index,uuid,utilization.gpu,memory.used,memory.total"
@@ -36,16 +36,18 @@ class Gpus:
 
 
 def roles(config: RunConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Who is on each GPU, by the name that CUDA_VISIBLE_DEVICES gives it: "learner", or "learner, inference"."""
-    if not on_gpu(config):
+    """Who is on each GPU, by the name that CUDA_VISIBLE_DEVICES gives it: "learner", or "learner, inference". Those of
+    other nodes are not asked."""
+    if not on_gpu(config) or config.compute.launcher != "local":
         return {}
-    placed: list[tuple[str, Devices]] = [("inference", ids) for ids in replica_devices(config, environ)]
-    placed.append(("learner", learner_devices(config, environ)))
+    gpus = local_gpus(config, environ)
+    placed = [("inference", place) for place in replica_places(config, gpus)]
+    placed += [("learner", place) for place in learner_places(config, gpus)]
     if config.compute.topology.reference_placement == "dedicated":
-        placed.append(("reference", reference_devices(config, environ)))
+        placed += [("reference", place) for place in reference_places(config, gpus)]
     found: dict[str, str] = {}
-    for role, devices in placed:
-        for device in devices:
+    for role, place in placed:
+        for device in place.devices:
             found[device] = f"{found[device]}, {role}" if device in found else role
     return found
 

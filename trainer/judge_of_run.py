@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from trainer.taskapp.errors import TaskAppError
 
 Json = dict[str, Any]
 RUBRICS = "rubrics"  # the folder beside the config
+ALLOW_CODE = "RLTUI_ALLOW_CODE"  # 0: set by a job server, whose clients, and their task apps, may not run code here
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ async def judge_of_run(loaded: Loaded, recorder: Recorder, client: TaskAppClient
             policy_name=config.rollout.policy_name,
             task_app={"id": published.id, "base_url": client.base_url},
             known=known_replies(RunReader(writer.paths.root).judge_lines()),
+            allow_code=os.environ.get(ALLOW_CODE) != "0",
             code_from=config_file.parent,
         )
     except JudgeMisconfigured as error:

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,15 +94,17 @@ def needs_conversion(name: str) -> bool:
     return False
 
 
+_importing = threading.Lock()  # transformers imports its parts when asked for them, and two threads at once break that
+
+
 def load_tokenizer(path: Path | str) -> PreTrainedTokenizerFast:
     """The folder's tokenizer with its chat template."""
-    if (Path(path) / "tokenizer.json").is_file():
-        from transformers import PreTrainedTokenizerFast
+    fast = (Path(path) / "tokenizer.json").is_file()
+    with _importing:
+        import transformers
 
-        return PreTrainedTokenizerFast.from_pretrained(str(path))
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(str(path))
+        kind = transformers.PreTrainedTokenizerFast if fast else transformers.AutoTokenizer
+    return kind.from_pretrained(str(path))
 
 
 def load_model(path: Path | str, dtype: str | torch.dtype) -> torch.nn.Module:

@@ -14,7 +14,9 @@ from trainer.config import ConfigError, Loaded, load, load_text
 from trainer.config.differ import Difference, differences, forbidden, resume_keys
 from trainer.config.toml_values import format_value
 from trainer.resume import Restored, read_restored
-from trainer.rundir.attempts import Earlier, leaves
+from trainer.rundir.attempts import Earlier, leaves, waits
+from trainer.rundir.checkpoints import list_checkpoints
+from trainer.rundir.layout import RunPaths
 from trainer.rundir.resumable import NotResumable, choose, repoint, tidy
 
 
@@ -46,7 +48,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Opening:
-    """`restored` and `earlier` are those of a resumed run."""
+    """`restored` and `earlier` are those of a resumed run. Without `restored` it begins anew."""
 
     loaded: Loaded
     source: Source
@@ -66,8 +68,12 @@ class Opening:
 
 
 def fresh(arguments: argparse.Namespace) -> Opening:
-    """Raises ConfigError."""
-    loaded = load(arguments.config, sets=arguments.sets, allow_unknown=arguments.allow_unknown)
+    """Raises ConfigError. A run that waited in a queue has the config that it was submitted with."""
+    if waits(arguments.run_dir):
+        text = RunPaths(arguments.run_dir).read("config.toml").decode("utf-8-sig")
+        loaded = load_text(text, str(arguments.config), sets=arguments.sets, allow_unknown=arguments.allow_unknown)
+    else:
+        loaded = load(arguments.config, sets=arguments.sets, allow_unknown=arguments.allow_unknown)
     _check_launch(loaded)
     source = Source(loaded.text or "", str(arguments.config), tuple(arguments.sets), arguments.allow_unknown)
     return Opening(loaded, source, str(arguments.config.absolute()))
@@ -80,13 +86,14 @@ def resumed(arguments: argparse.Namespace, earlier: Earlier) -> Opening:
     """
     folder = earlier.paths.checkpoints
     tidy(folder)
-    checkpoint = choose(folder, earlier.resumes, arguments.from_step)
-    restored = read_restored(checkpoint, earlier)
+    anew = arguments.or_anew and not list_checkpoints(folder)
+    checkpoint = None if anew else choose(folder, earlier.resumes, arguments.from_step)
+    restored = None if checkpoint is None else read_restored(checkpoint, earlier)
     own = (
         arguments.config.exists() and earlier.paths.config.exists() and arguments.config.samefile(earlier.paths.config)
     )
     text, name = (earlier.config_text, earlier.config_name) if own else (None, str(arguments.config))
-    sets = (*as_sets(earlier.sets), *as_sets(restored.live), *arguments.sets)
+    sets = (*as_sets(earlier.sets), *as_sets(restored.live if restored else {}), *arguments.sets)
     allow_unknown = arguments.allow_unknown or earlier.allow_unknown
     if text is None:
         text = load(arguments.config, sets=sets, allow_unknown=allow_unknown).text or ""
@@ -97,6 +104,9 @@ def resumed(arguments: argparse.Namespace, earlier: Earlier) -> Opening:
     if found := forbidden(earlier.values, values, given_only=True):
         raise OtherRun(found)
     iterations = loaded.derived["iterations"]
+    given = {item.key: item.new for item in differences(earlier.values, values) if _is_given(values, item.key)}
+    if checkpoint is None or restored is None:
+        return Opening(loaded, source, earlier.config_name, earlier, overrides=given)
     if restored.iteration >= iterations:
         raise NotResumable(
             f"{restored.iteration} of {iterations} iterations are done: there is nothing left to train",
@@ -104,7 +114,6 @@ def resumed(arguments: argparse.Namespace, earlier: Earlier) -> Opening:
         )
     best = restored.best
     repoint(folder, checkpoint, best["step"] if best else None)
-    given = {item.key: item.new for item in differences(earlier.values, values) if _is_given(values, item.key)}
     return Opening(loaded, source, earlier.config_name, earlier, restored, checkpoint.manifest.get("base_model"), given)
 
 

@@ -20,10 +20,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from ctypes.util import find_library
+from functools import partial
 from pathlib import Path
 
 import psutil
 
+from trainer.batch import hold_off_term, in_batch_job
+from trainer.placing.base import Placed
 from trainer.rundir.process import start_time_of
 
 PR_SET_PDEATHSIG = 1
@@ -35,15 +38,17 @@ _SHORT_HOME = "/tmp"
 _SOCKET_FOLDER = re.compile(r"rltui-(\d+)-(\d+)-\w+")  # pid and start time of who made it
 
 
-def die_with_parent() -> None:
-    """Asks Linux to send SIGTERM to this process when the thread that started it ends. Elsewhere does nothing."""
+def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+    """Asks Linux to send a signal to this process when the thread that started it ends. Elsewhere does nothing."""
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
 
 
-def _before_exec() -> None:
+def _before_exec(of_batch_job: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    die_with_parent()
+    if of_batch_job:
+        hold_off_term()
+    die_with_parent(signal.SIGKILL if of_batch_job else signal.SIGTERM)
 
 
 def torch_environment(threads: int) -> dict[str, str]:
@@ -85,7 +90,7 @@ def remove_stale_socket_folders() -> None:
                     shutil.rmtree(folder, ignore_errors=True)
 
 
-class Child:
+class Child(Placed):
     """One running child. Its output goes to `sink` line by line; the last lines are kept as evidence of a crash."""
 
     def __init__(
@@ -134,8 +139,8 @@ class Child:
 
     async def terminate(self, grace_s: float = TERM_GRACE_S) -> None:
         """SIGTERM, then SIGKILL after the grace. Returns when the process is gone, and the group that it leads;
-        repeatable."""
-        for send in (self._process.terminate, self._process.kill):
+        repeatable. In a job of a batch system it never hears a SIGTERM, and gets SIGKILL."""
+        for send in (self._process.kill,) if in_batch_job() else (self._process.terminate, self._process.kill):
             if self.ended.done():
                 break
             try:
@@ -200,7 +205,7 @@ async def spawn(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, **(env or {})},
-        preexec_fn=_before_exec,
+        preexec_fn=partial(_before_exec, in_batch_job()),
         process_group=0 if own_group else None,
     )
     child = Child(role, process, sink, own_group)

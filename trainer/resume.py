@@ -75,6 +75,20 @@ def state_of(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {**facts, "evaluations": {str(iteration): mean for iteration, mean in facts["evaluations"].items()}}
 
 
+def begin_anew(recorder: Recorder, overrides: Mapping[str, Any]) -> None:
+    """Another attempt of a run that has no checkpoint: what earlier ones did counts no more."""
+    attempt = recorder.writer.attempt
+    recorder.event(
+        "rl.resumed",
+        f"attempt {attempt} begins anew: there was no checkpoint yet",
+        attempt=attempt,
+        from_step=0,
+        from_iteration=0,
+        overrides=dict(overrides),
+    )
+    recorder.status(step=0, iteration=0, epoch=0, weight_version=0, weight_updates=0, episodes=recorder.counts())
+
+
 def take_up(recorder: Recorder, restored: Restored, overrides: Mapping[str, Any]) -> None:
     """The coordinator's numbers as they were; readers learn from the event what no longer counts."""
     recorder.step, recorder.iteration = restored.step, restored.iteration
@@ -100,9 +114,9 @@ def take_up(recorder: Recorder, restored: Restored, overrides: Mapping[str, Any]
     )
 
 
-def with_this(resumes: list[Resumed], restored: Restored) -> list[Resumed]:
+def with_this(earlier: Earlier, restored: Restored | None) -> list[Resumed]:
     """The resumes of the run, that of the attempt which begins among them."""
-    return [*resumes, Resumed(restored.attempt, restored.step)]
+    return [*earlier.resumes, Resumed(earlier.attempt + 1, restored.step if restored else 0)]
 
 
 def fingerprint(model: Path) -> str:

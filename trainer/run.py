@@ -13,9 +13,9 @@ from trainer.config import ConfigError
 from trainer.errors import EXIT_CONFIG, EXIT_FAILED
 from trainer.opening import Opening, OtherRun, fresh, go_to, resumed
 from trainer.recorder import Recorder
-from trainer.resume import take_up
+from trainer.resume import begin_anew, take_up
 from trainer.rundir import DiskFull, RunLock, RunLocked
-from trainer.rundir.attempts import NoEarlierAttempt, read_earlier
+from trainer.rundir.attempts import NoEarlierAttempt, read_earlier, waits
 from trainer.rundir.disk import replace_file
 from trainer.rundir.layout import new_job_id
 from trainer.rundir.patient import PatientWriter
@@ -33,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-unknown", action="store_true", help="unknown config keys are warnings")
     parser.add_argument("--take-over", action="store_true", help="replace the lock of a silent run of another host")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --run-dir: a new attempt")
+    parser.add_argument(
+        "--or-anew", action="store_true", help="with --resume: from the beginning where it has no checkpoint yet"
+    )
     parser.add_argument("--from", type=int, default=None, metavar="STEP", dest="from_step", help="not from the newest")
 
 
@@ -69,17 +72,18 @@ def _locked(arguments: argparse.Namespace, opening: Opening | None) -> int:
     if opening is None:
         opening = resumed(arguments, read_earlier(run_dir))
         opening.loaded.export(os.environ)
-    elif (run_dir / "events.jsonl").exists():
+    waited = waits(run_dir)
+    if opening.earlier is None and (run_dir / "events.jsonl").exists() and not waited:
         return _refused("run_exists", f"{run_dir} already holds a run", "choose another --run-dir, or --resume it")
     loaded, earlier, restored = opening.loaded, opening.earlier, opening.restored
     with PatientWriter(
         run_dir,
         job_id=earlier.job_id if earlier else arguments.job_id or new_job_id(),
         label=loaded.config.policy.label,
-        attempt=restored.attempt if restored else 1,
+        attempt=earlier.attempt + 1 if earlier else 1,
         checkpoint_dir=loaded.config.checkpoint.dir,
     ) as writer:
-        if earlier is None:
+        if earlier is None and not waited:
             replace_file(writer.paths, "config.toml", arguments.config.read_bytes())
         writer.resolved(loaded.resolved())
         writer.environment(surroundings(opening, run_dir))
@@ -94,6 +98,8 @@ def _locked(arguments: argparse.Namespace, opening: Opening | None) -> int:
         recorder = Recorder(writer, loaded.derived, loaded.config, trackers_of(loaded.config, facts))
         if restored is not None:
             take_up(recorder, restored, opening.overrides or {})
+        elif earlier is not None:
+            begin_anew(recorder, opening.overrides or {})
         return asyncio.run(Attempt(opening, recorder, writer).run())
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainer.config import RunConfig
-from trainer.devices import learner_devices, learner_ranks, reference_devices, visible
+from trainer.devices import learner_places, reference_places, visible
 from trainer.errors import EXIT_CONFIG, RunError
 from trainer.inference.choose import build_engines, engine_kind, engine_notes, one_engine
 from trainer.inference.engine import Engine, EngineConfigError, EngineError
@@ -27,6 +27,8 @@ from trainer.learner.client import LearnerError, LearnerProcess
 from trainer.learner.protocol import LearnerInfo, LearnerSettings
 from trainer.learner.reference_client import ReferencePool, ReferenceProcess
 from trainer.models import ModelNotFound, ResolvedModel, needs_conversion, resolve_model
+from trainer.placing import choose as nodes
+from trainer.placing.base import Placing, PlacingError
 from trainer.processes import Child, remove_stale_socket_folders, spawn, torch_environment
 from trainer.rundir import RunWriter
 from trainer.rundir.logs import LogFile, known_secrets
@@ -50,14 +52,14 @@ class Services:
     learner_info: LearnerInfo
     reference: ReferencePool | None  # a dedicated one, where there is a KL penalty to it
     model: ResolvedModel
+    placing: Placing
     task_app_url: str
     seed_count: int | None  # what the task app says of its training split
 
     def __init__(self, config: RunConfig, writer: RunWriter) -> None:
         self._config, self._paths, self._attempt = config, writer.paths, writer.attempt
         self._stack = AsyncExitStack()
-        self._threads = os.cpu_count() or 1
-        self._pids: list[tuple[str, Callable[[], int | None]]] = []
+        self._pids: list[tuple[str, Callable[[], int | None], str]] = []  # role, pid, node
         self._replicas: list[Engine] = []
         self._engine_notes = engine_notes(config, installed=is_installed())
         self.task_app: Child | None = None
@@ -77,13 +79,25 @@ class Services:
             if needs_conversion(name):
                 child = await spawn("model", [sys.executable, "-m", "trainer.models", name], sink=self.log("model"))
                 self._stack.push_async_callback(child.terminate)
-                self._pids.append(("model", lambda: None if child.ended.done() else child.pid))
+                self._pids.append(("model", lambda: None if child.ended.done() else child.pid, ""))
                 if await asyncio.shield(child.ended):
                     raise ModelNotFound(f"{name} could not be converted: {child.tail.strip()}")
             self.model = await asyncio.to_thread(resolve_model, name)
         except ModelNotFound as error:
             raise RunError("model_not_found", str(error), exit_code=EXIT_CONFIG) from None
         return self.model
+
+    async def start_nodes(self) -> None:
+        """Returns once the machines are there that the launcher gives, and all of them see the run's files."""
+        config, paths = self._config, self._paths
+        read = [self.model.path / "config.json"]
+        try:
+            self.placing = nodes.placing_of(config, self.log("launcher") if config.compute.launcher != "local" else _no)
+            self._stack.push_async_callback(self.placing.stop)
+            await nodes.start(self.placing, config)
+            await nodes.check_shared(self.placing, [paths.weights, paths.checkpoints], read)
+        except PlacingError as error:
+            raise RunError("no_nodes", str(error), error.hint, error.evidence, exit_code=EXIT_CONFIG) from None
 
     async def start_engine_and_learner(self, config: RunConfig, settings: LearnerSettings) -> None:
         """All loads side by side. `config` is the config as the model's limits have completed it."""
@@ -107,18 +121,30 @@ class Services:
             return self.model
         folder = self._paths.weights / FOUR_BIT
         words = ["trainer.learner.qlora", str(self.model.path), str(folder), config.training.dtype]
-        env = torch_environment(self._threads) | visible(learner_devices(config, os.environ)[:1])
-        child = await spawn("model", [sys.executable, "-m", *words], sink=self.log("model"), env=env)
+        place = learner_places(config, self._gpus)[0]
+        env = torch_environment(self.placing.nodes[place.node].cores) | visible(place.devices[:1])
+        try:
+            child = await self.placing.place(place.node, "model", ["-m", *words], sink=self.log("model"), env=env)
+        except PlacingError as error:
+            raise RunError("engine_down", str(error), error.hint) from None
         self._stack.push_async_callback(child.terminate)
-        self._pids.append(("model", lambda: None if child.ended.done() else child.pid))
+        self._pids.append(("model", lambda: None if child.ended.done() else child.pid, child.node))
         if await asyncio.shield(child.ended):
             hint = f"it needs room for a copy of {self.model.name} in {folder.parent}; see logs/model.log"
             raise RunError("engine_down", "the 4-bit base could not be written for the engine", hint, child.tail)
         return replace(self.model, path=folder)
 
-    def children(self) -> list[tuple[str, int]]:
-        """Role and pid of each process that was started."""
-        return [(role, pid) for role, get in self._pids if (pid := get()) is not None]
+    @property
+    def _gpus(self) -> list[tuple[str, ...]]:
+        return [node.gpus for node in self.placing.nodes]
+
+    def _node(self, number: int) -> str:
+        """Its name; empty for this machine."""
+        return self.placing.nodes[number].name if self.placing.address is not None else ""
+
+    def children(self) -> list[tuple[str, int, str]]:
+        """Role, pid and node of each process that was started; an empty node is this machine."""
+        return [(role, pid, node) for role, get, node in self._pids if (pid := get()) is not None]
 
     def present(self) -> dict[str, Any]:
         """What status.json says of gateway and engines, as it is now."""
@@ -192,7 +218,7 @@ class Services:
         )
         self._stack.push_async_callback(child.terminate)
         self.task_app = child
-        self._pids.append(("taskapp", lambda: child.pid))
+        self._pids.append(("taskapp", lambda: child.pid, ""))
         try:
             line = await child.first_line(TASK_APP_START_S)
             ready = json.loads(line)
@@ -221,13 +247,14 @@ class Services:
 
     async def _start_engine(self, config: RunConfig) -> None:
         try:
-            self._replicas = build_engines(config, self._engine_model, self._threads, self.log)
+            self._replicas = build_engines(config, self._engine_model, self.placing, self.log)
         except EngineError as error:
             raise RunError("config", str(error), exit_code=EXIT_CONFIG) from None
         engine = self.engine = one_engine(self._replicas)
         self._stack.push_async_callback(engine.stop)
         for replica in self._replicas:
-            self._pids.append(("inference", lambda r=replica: getattr(r, "pid", None)))
+            where = self._node(getattr(replica, "node", 0)) if config.inference.url is None else ""
+            self._pids.append(("inference", lambda r=replica: getattr(r, "pid", None), where))
         self.gateway = ReachableGateway(
             engine,
             config.inference.gateway_host,
@@ -270,7 +297,7 @@ class Services:
         target = own_url(gateway.url, "http://127.0.0.1") or gateway.url
         tunnel = Tunnel(target, on_change=moved, sink=self.log("tunnel"))
         self._stack.push_async_callback(tunnel.stop)
-        self._pids.append(("tunnel", lambda: tunnel.pid))
+        self._pids.append(("tunnel", lambda: tunnel.pid, ""))
         try:
             gateway.advertised = await tunnel.start()
         except TunnelError as error:
@@ -278,19 +305,27 @@ class Services:
             raise RunError("tunnel_down", error.message, hint, error.evidence, exit_code=EXIT_CONFIG) from None
 
     async def _start_learner(self, settings: LearnerSettings) -> None:
+        places = learner_places(self._config, self._gpus)
         learner = LearnerProcess(
             settings,
-            threads=self._threads,
-            sink=self.log("learner-0"),
-            devices=learner_devices(self._config, os.environ),
-            ranks=learner_ranks(self._config),
+            threads=self.placing.nodes[places[0].node].cores,
+            sink=(log := self.log("learner-0")),
+            places=places,
+            placing=self.placing,
+            sink_of=lambda rank: self.log(f"learner-{rank}") if rank else log,
         )
         self._stack.push_async_callback(learner.stop)
         self.learner = learner
-        role = "learner" if learner.ranks == 1 else "torchrun"
-        self._pids.append((role, lambda: learner.child.pid if learner.child else None))
+        if learner.ranks == 1 or self.placing.address is None:
+            role = "learner" if learner.ranks == 1 else "torchrun"
+            where = self._node(places[0].node)
+            self._pids.append((role, lambda: learner.child.pid if learner.child else None, where))
         if learner.ranks > 1:
-            self._pids += [("learner", lambda rank=rank: learner.pids.get(rank)) for rank in range(learner.ranks)]
+            owners = [place.node for place in places for _ in place.devices or ("cpu",)]
+            self._pids += [
+                ("learner", lambda rank=rank: learner.pids.get(rank), self._node(node))
+                for rank, node in enumerate(owners)
+            ]
         try:
             self.learner_info = await learner.start(self._config.inference.startup_timeout_s)
         except LearnerError as error:
@@ -300,14 +335,21 @@ class Services:
         """Beside the learner, whose arithmetic it shares; it keeps nothing that a resume would have to restore."""
         if settings.reference != "dedicated":
             return
-        places = [(device,) for device in reference_devices(self._config, os.environ)] or [()]
+        places = reference_places(self._config, self._gpus)
         pool = ReferencePool([
-            ReferenceProcess(settings, threads=self._threads, sink=self.log(f"reference-{i}"), devices=devices)
-            for i, devices in enumerate(places)
+            ReferenceProcess(
+                settings,
+                threads=self.placing.nodes[place.node].cores,
+                sink=self.log(f"reference-{i}"),
+                places=[place],
+                placing=self.placing,
+            )
+            for i, place in enumerate(places)
         ])  # fmt: skip
-        for process in pool.processes:
+        for process, place in zip(pool.processes, places, strict=True):
             self._stack.push_async_callback(process.stop)
-            self._pids.append(("reference", lambda p=process: p.child.pid if p.child else None))
+            where = self._node(place.node)
+            self._pids.append(("reference", lambda p=process: p.child.pid if p.child else None, where))
         try:
             await asyncio.gather(*(p.start(self._config.inference.startup_timeout_s) for p in pool.processes))
         except LearnerError as error:
@@ -337,4 +379,12 @@ class Services:
         }[name]
         code = f"{name.replace(' ', '_')}_down"
         fate = getattr(self.engine, "fate", "") if name == "engine" else ""
+        lost = [self.learner.child] if name == "learner" else references if name == "reference" else []
+        if node := next((child.lost for child in lost if child.lost), ""):
+            fate = f"the {name} is gone: {node}"
+            where[name] = f"resume the run once its nodes are back; {where[name]}"
         raise RunError(code, fate or f"the {name} process ended while the run was going on", where[name], tail)
+
+
+def _no(line: bytes) -> None:
+    """A launcher that has no program of its own prints nothing."""

@@ -19,7 +19,8 @@ from trainer.rundir.process import start_time_of
 from trainer.rundir.status import Child, Gpu
 
 BEAT_S, CONTROL_S, SYSTEM_S = 2.0, 0.5, 10.0
-LOGS = {"learner": "learner-0", "torchrun": "learner-0", "reference": "reference-0"}  # all ranks share one
+LOGS = {"learner": "learner-0", "torchrun": "learner-0", "reference": "reference-0"}  # here all ranks share one
+Process = tuple[str, int, str]  # role, pid, name of its node; empty: this machine
 
 
 class Supervisor:
@@ -28,7 +29,7 @@ class Supervisor:
     def __init__(
         self,
         recorder: Recorder,
-        children: Callable[[], Sequence[tuple[str, int]]],
+        children: Callable[[], Sequence[Process]],
         present: Callable[[], dict[str, Any]],
         room: ControlRoom,
         gpus: Gpus,
@@ -46,7 +47,7 @@ class Supervisor:
             now = time.monotonic()
             self._room.look()
             children = self._children()
-            rss = resident_bytes([os.getpid(), *(pid for _, pid in children)])
+            rss = resident_bytes([os.getpid(), *(pid for _, pid, node in children if not node)])
             self.peak_rss_bytes = max(self.peak_rss_bytes, rss)
             if now >= next_sync:
                 self._recorder.sync()
@@ -77,14 +78,17 @@ class Supervisor:
         )
 
 
-def child_records(children: Sequence[tuple[str, int]]) -> list[Child]:
+def child_records(children: Sequence[Process]) -> list[Child]:
     """Role and identity of each child that runs, for status.json."""
     records: list[Child] = []
     numbers: Counter[str] = Counter()  # of ranks and replicas
-    for role, pid in children:
-        rank, started = numbers[role], start_time_of(pid)
+    for role, pid, node in children:
+        rank = numbers[role]
         numbers[role] += 1
-        if started is not None:
-            log = f"inference-{rank}" if role == "inference" else LOGS.get(role, role)
+        log = f"inference-{rank}" if role == "inference" else LOGS.get(role, role)
+        if node:
+            log = f"{role}-{rank}"
+            records.append(Child(role=role, rank=rank, pid=pid, start_time=0, host=node, log=f"logs/{log}.log"))
+        elif (started := start_time_of(pid)) is not None:
             records.append(Child(role=role, rank=rank, pid=pid, start_time=started, log=f"logs/{log}.log"))
     return records

@@ -20,6 +20,14 @@ LAUNCH = (
     Action("launch.choose", ("c",), "config", "Choose the config that is to be run.", footer=True),
     Action("launch.copy", ("y",), "copy", "Copy the exact command.", footer=True),
     Action("launch.command", ("v",), "command", "Show the whole command, or one line of it.", footer=True),
+    Action(
+        "launch.target",
+        ("t",),
+        "target",
+        "Choose where the run starts.",
+        cli="rltui train CONFIG --target T",
+        footer=True,
+    ),
     Action("launch.folder", ("n",), "folder", "Give the run another folder.", footer=True),
     Action(
         "launch.dry_run",

@@ -61,7 +61,7 @@ ROLLOUTS = (
         "rollouts.smoke",
         ("p",),
         "play again",
-        "Play the seed of this episode in the Smoke screen, by the run's config.",
+        "Ask the policy the recorded first prompt in Smoke, then play its seed, by the run's config.",
         cli="rltui smoke CONFIG --seeds N",
     ),
     Action(

@@ -86,7 +86,7 @@ _RUNS = (
         "runs.attach",
         ("a",),
         "attach",
-        "Open a run or a folder of runs by its path.",
+        "Open a run or a folder of runs by path, a job or a server by address.",
         cli="rltui attach RUN",
         footer=True,
     ),
@@ -99,6 +99,7 @@ _RUNS = (
         cli="rltui config new --from RUN",
         footer=True,
     ),
+    Action("runs.forget", ("x",), "forget", "List the jobs of this server no more; they go on."),
     Action("runs.copy", ("y",), "copy path", "Copy the path of the run.", footer=True),
     Action("runs.back", ("escape",), "clear", "Take the filter away; it can be typed again.", palette=False),
 )
@@ -191,7 +192,14 @@ _DOCTOR = (
         cli="rltui explain KEY",
     ),
     Action("doctor.evidence", ("E",), "evidence", "The chart, the episodes or the logs that show it.", footer=True),
-    Action("doctor.mute", ("M",), "mute", "Hear no more of the rule in this run, or hear it again.", footer=True),
+    Action(
+        "doctor.mute",
+        ("M",),
+        "mute",
+        "Hear no more of the rule in this run, or hear it again.",
+        footer=True,
+        writes=True,
+    ),
     Action("doctor.copy", ("y",), "copy", "Copy the finding as text.", footer=True),
     Action("doctor.back", ("escape",), "back", "Back to the monitor.", palette=False),
 )

@@ -55,6 +55,7 @@ class Pyramid:
         self._gaps = array("L")  # indexes of the points that are not finite
         self._lock = Lock()
         self._cut_lengths: deque[int] = deque(maxlen=_CUTS)
+        self._seen: tuple[Sequence[float], int, int, Columns] | None = None  # edges, cuts, points, columns: asked last
         self.cuts = 0  # how often points were taken away or replaced
 
     def __len__(self) -> int:
@@ -241,32 +242,45 @@ class Pyramid:
         return self.columns_at([x0, *(x0 + (k - 0.5) * step for k in range(1, count)), x1])
 
     def columns_at(self, edges: Sequence[float]) -> Columns:
-        """Column k holds x in [edges[k], edges[k + 1]), the last one its right edge too."""
-        spans: list[Span | None] = []
-        gaps: list[int] = []
+        """Column k holds x in [edges[k], edges[k + 1]), the last one its right edge too.
+
+        Asked again with the same edges it looks at the points that came since.
+        """
         with self._lock:
-            xs, ys, before = self._xs, self._ys, -1
-            end = bisect_left(xs, edges[0])
-            final = len(edges) - 2
-            for k in range(final + 1):
-                start = end
-                search = bisect_right if k == final else bisect_left
-                end = search(xs, edges[k + 1], start)
-                gap_count = self._gaps_between(start, end) if self._gaps else 0
-                gaps.append(gap_count)
-                low, high = self._bounds(start, end) if start < end else (inf, -inf)
-                if low > high:
-                    spans.append(None)
-                    continue
-                first = start
-                if gap_count:
-                    first = self._first_finite(start, end)
-                    last = self._last_finite(start, end)
-                    assert last is not None
-                else:
-                    last = end - 1
-                spans.append(Span(low, high, ys[first], ys[last], first == before + 1))
-                before = last
+            known, cuts, points = self._seen, self.cuts, len(self._xs)
+            if known is None or known[:2] != (edges, cuts) or not known[2]:
+                columns = self._columns([], [], edges)
+            elif known[2] == points:
+                return known[3]
+            else:  # from the column of the last point that was there
+                k = max(0, min(len(edges) - 1, bisect_right(edges, self._xs[known[2] - 1])) - 1)
+                columns = self._columns(known[3].spans[:k], known[3].gaps[:k], edges)
+            self._seen = (edges, cuts, points, columns)
+            return columns
+
+    def _columns(self, spans: list[Span | None], gaps: list[int], edges: Sequence[float]) -> Columns:
+        """The columns after those of `spans` and `gaps`."""
+        xs, ys = self._xs, self._ys
+        begin, end = bisect_left(xs, edges[0]), bisect_left(xs, edges[len(spans)])
+        last = self._last_finite(begin, end)
+        before = -1 if last is None else last
+        final = len(edges) - 2
+        for k in range(len(spans), final + 1):
+            start = end
+            search = bisect_right if k == final else bisect_left
+            end = search(xs, edges[k + 1], start)
+            gap_count = self._gaps_between(start, end) if self._gaps else 0
+            gaps.append(gap_count)
+            low, high = self._bounds(start, end) if start < end else (inf, -inf)
+            if low > high:
+                spans.append(None)
+                continue
+            first, last = start, end - 1
+            if gap_count:
+                first, last = self._first_finite(start, end), self._last_finite(start, end)
+                assert last is not None
+            spans.append(Span(low, high, ys[first], ys[last], first == before + 1))
+            before = last
         return Columns(spans, gaps)
 
     def _gaps_between(self, start: int, end: int) -> int:

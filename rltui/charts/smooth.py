@@ -18,6 +18,11 @@ def default_weight(metric: str) -> float:
     return DEFAULT_WEIGHT
 
 
+def titled(title: str, weight: float) -> str:
+    """The title of a chart whose number is its average's."""
+    return f"{title} (EMA {weight:g})" if weight else title
+
+
 class Ema:
     """The debiased EMA of `source`: s = w*s + (1-w)*y from s = 0, shown as s / (1 - w^n) for the n-th value.
 

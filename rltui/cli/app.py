@@ -12,16 +12,23 @@ from typing import TYPE_CHECKING
 
 from rltui.cli.output import FAILED, OK, CliError, program, say
 from rltui.sources.find import default_runs_dir
+from rltui.text import clean
 
 if TYPE_CHECKING:
     from rltui.look import Theme, ThemeFiles
+    from rltui.opened import OpenRun
     from rltui.smoke.asked import Asked
     from rltui.terminal.capabilities import ColorMode, Terminal
     from rltui.terminal.crash import Recorder
 
 
+WEB_PORT = 8000
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     add_app_options(parser)
+    parser.add_argument("--web", action="store_true", help="show it to a browser of this machine, not in this terminal")
+    parser.add_argument("--port", type=int, metavar="N", help=f"with --web: where (default: {WEB_PORT})")
 
 
 def add_app_options(parser: argparse.ArgumentParser) -> None:
@@ -43,21 +50,56 @@ def default_options() -> argparse.Namespace:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.web:
+        return _serve(args)
+    if args.port is not None:
+        raise CliError("--port belongs to --web")
     return open_app(args, None)
 
 
+def _serve(args: argparse.Namespace) -> int:
+    """Show the interface to a browser until Ctrl-C."""
+    port = WEB_PORT if args.port is None else args.port
+    if not 1 <= port <= 65_535:
+        raise CliError("--port is 1 to 65535")
+    try:
+        from rltui.web import HOST, serve
+    except ImportError as error:
+        raise CliError(f"--web needs textual-serve ({error}): pip install 'rltui[web]'") from error
+    options = ["--runs-dir", str((args.runs_dir or default_runs_dir()).expanduser().absolute())]
+    options += ["--theme", args.theme] if args.theme else []
+    options += ["--fps", f"{args.fps:g}"] if args.fps else []
+    options += [f"--{name}" for name in ("ascii", "no_mouse", "readonly", "quiet") if getattr(args, name)]
+    say(f"open http://{HOST}:{port} in a browser of this machine; Ctrl-C ends it, runs go on")
+    try:
+        serve([option.replace("no_mouse", "no-mouse") for option in options], port)
+    except OSError as error:
+        raise CliError(
+            f"port {port} of {HOST} cannot be used: {error.strerror or error}; give another --port"
+        ) from error
+    return OK
+
+
 def open_app(
-    args: argparse.Namespace, run_dir: Path | None, *, config: Path | None = None, smoke: Asked | None = None
+    args: argparse.Namespace,
+    run: str | None,
+    *,
+    config: Path | None = None,
+    smoke: Asked | None = None,
+    server: str | None = None,
 ) -> int:
-    """Open the interface, on the run in `run_dir`, a config or a smoke test if one is given, and give its exit code.
+    """Open the interface, on the run in a folder or at an address, a config, a smoke test or the jobs of a server if
+    one is given, and give its exit code.
 
     CliError: there is no terminal to draw on, or the theme cannot be read.
     """
-    _need_terminal()
+    browser = os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")  # see rltui.web
+    if not browser:
+        _need_terminal()
     from rltui.look import Look, ThemeFiles
     from rltui.terminal.modes import Guard
 
-    terminal = _terminal(args)
+    terminal = _terminal(args, asks=not browser)
     themes = ThemeFiles()
     theme = _theme(args.theme, themes, terminal)
     _tell_framework(terminal.color)
@@ -65,11 +107,12 @@ def open_app(
 
     options = Options(
         runs_dir=(args.runs_dir or default_runs_dir()).expanduser(),
-        run_dir=run_dir,
+        run=run,
         config=config,
         readonly=args.readonly,
         quiet=args.quiet,
         smoke=smoke,
+        server=server,
     )
     app = RltuiApp(terminal, Look(theme, terminal.color, terminal.ascii), themes, options)
     failure: BaseException | None = None
@@ -87,27 +130,36 @@ def open_app(
     if app.unsaved:
         say(f"draft kept: the unsaved edits of {app.unsaved} are offered when it is opened again")
     if app.opened is not None and app.opened.live:
-        _part(app.opened.path, app.leaving)
+        _part(app.opened, app.leaving)
     return guard.exit_code or OK
 
 
-def _part(run_dir: Path, how: str) -> None:
+def _part(opened: OpenRun, how: str) -> None:
     """Stop or kill the run that was open, if that was chosen, and say how to come back to it."""
     from rltui.cli.show import run_name
-    from rltui.sources.local import LocalRunSource
+    from rltui.launch.runs import in_folder
+    from rltui.sources.base import Unreadable
 
-    name, command = run_name(run_dir), program()
+    name = run_name(in_folder(opened.folder)) if opened.folder is not None else opened.where
+    command = program()
     if how == "detach":
         say(f"{name} goes on; `{command} attach {name}` opens it again")
         return
-    source = LocalRunSource(run_dir)
+    assert opened.model is not None
+    source = opened.model.source
     try:
         source.request(how)
     except OSError as error:
-        say(f"the request to {how} could not be written in {run_dir}/control: {error.strerror}")
+        say(f"the request to {how} could not be made: {error.strerror}")
+    except ValueError as error:
+        say(f"{name} refuses to {how}: {clean(error, 300)}")
     if how == "kill":
         say(f"killing {name}")
-        source.kill()
+        try:
+            source.kill()
+        except Unreadable as error:
+            say(f"{name} could not be killed: {clean(error, 300)}")
+            return
         say(f"{name} is killed; `{command} show {name}` has its end")
     else:
         say(f"asked {name} to stop; `{command} show {name} --follow` waits for its end")
@@ -146,7 +198,8 @@ def _tell_framework(color: ColorMode) -> None:
             os.environ[name] = value
 
 
-def _terminal(args: argparse.Namespace) -> Terminal:
+def _terminal(args: argparse.Namespace, *, asks: bool = True) -> Terminal:
+    """`asks`: the terminal is asked whether its background is dark."""
     from rltui.terminal.background import LATE_SSH_S, query_background
     from rltui.terminal.capabilities import detect, over_ssh
 
@@ -156,7 +209,7 @@ def _terminal(args: argparse.Namespace) -> Terminal:
         encoding=getattr(sys.stdout, "encoding", None),
         ascii=args.ascii,
         fps=args.fps,
-        background=lambda: query_background(sys.stdin.fileno(), sys.stdout.fileno(), late_s=late_s),
+        background=lambda: query_background(sys.stdin.fileno(), sys.stdout.fileno(), late_s=late_s) if asks else None,
     )
 
 

@@ -1,17 +1,36 @@
-"""`rltui attach RUN`: opens the interface on one run, wherever it was started."""
+"""`rltui attach RUN`: opens the interface on one run, wherever it was started, or on the jobs of a server."""
 
 from __future__ import annotations
 
 import argparse
 
 from rltui.cli.app import add_app_options, open_app
-from rltui.cli.common import chosen_run
+from rltui.cli.common import RUN_HELP, chosen_run
+from rltui.cli.output import CliError
+from rltui.launch.runs import is_address, server_name
+from rltui.sources.find import NoSuchRun
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="its path, folder name or job id, or a beginning")
+    parser.add_argument("run", metavar="RUN", help=f"{RUN_HELP}; or the address of a server: its jobs are listed")
     add_app_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    return open_app(args, chosen_run(args))
+    if is_address(args.run) and (server := _server(args.run)) is not None:
+        return open_app(args, None, server=server)
+    return open_app(args, chosen_run(args).place)
+
+
+def _server(address: str) -> str | None:
+    """The name of a server; None: the address goes on to a job."""
+    from rltui.launch.runs import split
+
+    try:
+        split(address)
+    except NoSuchRun:
+        try:
+            return server_name(address)
+        except NoSuchRun as error:
+            raise CliError(str(error)) from error
+    return None

@@ -6,11 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltui.cli.common import named_run
 from rltui.cli.output import FAILED, OK, CliError, add_data_options, emit, say, words
-from rltui.sources.find import NoSuchRun, default_runs_dir, find_run
 from rltui.text import clean
 
 if TYPE_CHECKING:
+    from rltui.launch.runs import RunAt
     from rltui.model.compare import Comparison
 
 _SLICE_S = 1.0
@@ -26,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    comparison = _comparison(_folders(args))
+    comparison = _comparison(_chosen(args))
     comparison.at = args.at
     for one in comparison.runs:
         while one.refresh(_SLICE_S)[1]:
@@ -43,27 +44,23 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if broken else OK
 
 
-def _folders(args: argparse.Namespace) -> list[Path]:
+def _chosen(args: argparse.Namespace) -> list[RunAt]:
     from rltui.model.compare import LEAST, MOST
 
     given: list[Any] = args.runs
     if not LEAST <= len(given) <= MOST:
         raise CliError(f"{len(given)} run{'s' * (len(given) != 1)} given: compare takes {LEAST} to {MOST}")
-    found: list[Path] = []
+    found: list[RunAt] = []
     for name in given:
-        try:
-            folder = find_run(str(name), args.runs_dir or default_runs_dir())
-        except NoSuchRun as error:
-            raise CliError(clean(error, 1000)) from error
-        if folder in found:
+        run = named_run(str(name), args.runs_dir)
+        if any(run.place == one.place for one in found):
             raise CliError(f"{clean(name, 200)} is given twice; `rltui show` has one run alone")
-        found.append(folder)
+        found.append(run)
     return found
 
 
-def _comparison(folders: list[Path]) -> Comparison:
+def _comparison(runs: list[RunAt]) -> Comparison:
     from rltui.model.compare import Comparison
     from rltui.model.compared import ComparedRun
-    from rltui.sources.local import LocalRunSource
 
-    return Comparison([ComparedRun(folder, LocalRunSource(folder)) for folder in folders])
+    return Comparison([ComparedRun(run.folder or Path(run.name), run.source) for run in runs])

@@ -10,6 +10,7 @@ from rltui.cli.output import OK, CliError, Json, add_data_options, emit, program
 from rltui.cli.show import run_name, weights
 from rltui.cli.start import add_start_options, follow, launch, prepare, tell_warnings
 from rltui.cli.watch import on_a_terminal, watch
+from rltui.launch.runs import in_folder
 from rltui.samples import samples
 from rltui.sources.base import RunSource
 from rltui.text import clean
@@ -29,25 +30,27 @@ def run(args: argparse.Namespace) -> int:
     plan = prepare(_sample(), args.sets, run_dir=args.run_dir)
     tell_warnings(plan)
     stream = words(args)
-    source, started = launch(plan)
-    say(f"{plan.loaded.config.policy.model_name} learns {plan.loaded.config.services.task_url}", stream)
+    started = launch(plan)
+    assert plan.loaded is not None
+    config = plan.loaded.config
+    say(f"{config.policy.model_name} learns {config.services.task_url}", stream)
     say(f"run {plan.job.run_dir}", stream)
     if on_a_terminal() and not (args.headless or args.quiet or args.json or args.out):
-        status, code = watch(plan, source, started, args)
+        status, code = watch(plan, started, args)
     else:
-        status, code = follow(plan, source, started, args)
+        status, code = follow(plan, started, args)
     if code == OK and status.get("state") == "succeeded":
-        for line in _answers(source, status):
+        for line in _answers(started.source, status):
             say(line, stream)
-        name = run_name(plan.job.run_dir)
-        for line in weights(source):
+        name = run_name(in_folder(plan.job.folder))
+        for line in weights(started.source):
             say(line, stream)
         say("next", stream)
         command = program()
         say(f"  {command} show {name}", stream)
         say(f"  {command} runs", stream)
         say(f"  {command} train {plan.job.config} --set training.seed=1", stream)
-    emit(_report(plan.job.run_dir, status, time.monotonic() - begun), as_json=args.json, out=args.out)
+    emit(_report(plan.job.folder, status, time.monotonic() - begun), as_json=args.json, out=args.out)
     return code
 
 

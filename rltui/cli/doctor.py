@@ -13,8 +13,8 @@ from rltui.doctor.checkup import Checkup
 from rltui.doctor.doctor import speaking
 from rltui.doctor.rule import State
 from rltui.doctor.rules import RULES
+from rltui.model.now import cause_lines
 from rltui.model.run import RunModel
-from rltui.sources.local import LocalRunSource
 from rltui.state import Memory, state_file
 from rltui.text import clean
 
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_data_options(parser)
     add_examples(
         parser,
-        "rltui doctor RUN                  exit 1 if a rule says act",
+        "rltui doctor RUN                  exit 1 if a rule says act, or it failed",
         "rltui doctor RUN --all",
         "rltui doctor RUN --rule D01 --json",
     )
@@ -36,31 +36,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     wanted = _wanted(args.rule or [])
-    folder = chosen_run(args)
-    model = RunModel(LocalRunSource(folder))
+    chosen = chosen_run(args)
+    model = RunModel(chosen.source)
     while model.refresh(budget_s=0.5).more:
         pass
     status = model.status
     if model.error:
-        details = {"run": summary(folder, status)}
-        raise CliError(f"{folder}: {model.error}", code=FAILED, details=details)
+        details = {"run": summary(chosen, status)}
+        raise CliError(f"{chosen}: {model.error}", code=FAILED, details=details)
     checkup = Checkup()
-    checkup.mute(mutes.muted(Memory(state_file(), readonly=True), str((status or {}).get("job_id") or folder)))
+    checkup.mute(mutes.muted(Memory(state_file(), readonly=True), str((status or {}).get("job_id") or chosen)))
     checkup.look(model)
     for problem in checkup.table.problems:
         say(f"warning: {problem}; its default holds")
     findings = [finding for finding in checkup.findings if not wanted or finding.rule.id in wanted]
-    about = summary(folder, status)
+    about = summary(chosen, status)
     emit({**about, **report.document(findings, checkup.record)}, as_json=args.json, out=args.out)
     if not args.json:
-        say(f"{clean(about['name'], 120)}  {about['state']}, step {model.metrics.step}", sys.stdout)
+        step = model.metrics.step if about["step"] is None else about["step"]
+        say(f"{clean(about['name'], 120)}  {about['state']}, step {step}", sys.stdout)
+        for name, text, _ in cause_lines(status):
+            _say(name, text)
         shown = findings if args.all or wanted else [f for f in findings if f.speaks]
         for finding in shown:
             for label, text in report.lines(finding, checkup.record):
-                for line in hanging(text, f"{label:<{LABEL}}", " " * LABEL):
-                    say(line, sys.stdout)
+                _say(label, text)
         say(report.summary(findings), sys.stdout)
-    return FINDINGS if any(finding.state is State.ACT for finding in speaking(findings)) else OK
+    act = about["state"] == "failed" or any(finding.state is State.ACT for finding in speaking(findings))
+    return FINDINGS if act else OK
+
+
+def _say(label: str, text: str) -> None:
+    for line in hanging(text, f"{label:<{LABEL}}", " " * LABEL):
+        say(line, sys.stdout)
 
 
 def _wanted(ids: list[str]) -> set[str]:

@@ -6,21 +6,20 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
-from rltui.cli.common import add_run_argument, chosen_run, drained, summary, watched
+from rltui.cli.common import add_run_argument, chosen_run, count, drained, known_status, present, summary
 from rltui.cli.configs import add_examples
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say
+from rltui.launch.runs import RunAt
 from rltui.model.event_view import row, told
-from rltui.sources.base import Unreadable
-from rltui.sources.local import LocalRunSource
+from rltui.sources.base import RunSource, Unreadable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_run_argument(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="stay for what comes, until the run ends")
     parser.add_argument("--after", type=int, default=0, metavar="SEQ", help="only those behind this number")
-    parser.add_argument("--last", type=int, metavar="N", help="only the newest N")
+    parser.add_argument("--last", type=count, default=0, metavar="N", help="only the newest N; 0: all")
     parser.add_argument("--all", action="store_true", help="also those of every step and phase")
     add_data_options(parser)
     add_examples(
@@ -31,8 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    folder = chosen_run(args)
-    source = LocalRunSource(folder)
+    chosen = chosen_run(args)
+    source = chosen.source
     try:
         if args.follow and args.json:
             for events in _news(source, args):
@@ -44,10 +43,10 @@ def run(args: argparse.Namespace) -> int:
                 _print(events)
             return OK
         events = next(_news(source, args))
-        status = source.status()
+        status = known_status(source)
     except Unreadable as error:
-        raise CliError(f"{folder}: {error}", code=FAILED, details={"run": summary(folder, None)}) from error
-    emit({**_named(folder, status), "events": events}, as_json=args.json, out=args.out)
+        raise CliError(f"{chosen}: {error}", code=FAILED, details={"run": summary(chosen, None)}) from error
+    emit({**_named(chosen, status), "events": events}, as_json=args.json, out=args.out)
     if not args.json:
         _print(events)
         if not events:
@@ -55,18 +54,18 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _named(folder: Path, status: Json | None) -> Json:
-    return {"name": folder.name, "path": str(folder), "state": (status or {}).get("state") or "starting"}
+def _named(chosen: RunAt, status: Json | None) -> Json:
+    return {"name": chosen.name, "path": chosen.place, "state": (status or {}).get("state") or "starting"}
 
 
-def _news(source: LocalRunSource, args: argparse.Namespace) -> Iterator[list[Json]]:
+def _news(source: RunSource, args: argparse.Namespace) -> Iterator[list[Json]]:
     """The events that stand, then those that come; the last of them when the run has ended."""
     cursor = args.after or None
     first = True
-    for _ in watched(source):
+    for _ in present(source, follow=args.follow):
         found, cursor = drained(source.events, cursor)
         rows = [row(event) for event in (found if args.all else told(found))]
-        if first and args.last is not None:
+        if first and args.last:
             rows = rows[max(0, len(rows) - args.last) :]
         if rows or first:
             yield rows

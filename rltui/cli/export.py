@@ -8,15 +8,18 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rltui.cli.common import add_run_argument, chosen_run, summary
 from rltui.cli.configs import add_examples
 from rltui.cli.output import FAILED, OK, CliError, Json, emit, say, words
-from rltui.sources.base import Unreadable
-from rltui.sources.local import LocalRunSource
+from rltui.launch.runs import RunAt
+from rltui.sources.base import RunSource, Unreadable
 from rltui.text import clean
 from rltui.words import size
+
+if TYPE_CHECKING:
+    from trainer.rundir.checkpoints import Checkpoint
 
 WHAT = ("adapter", "merged", "metrics", "rollouts", "report")
 FORMATS = {"metrics": ("csv", "parquet"), "rollouts": ("jsonl", "parquet"), "report": ("html",)}
@@ -42,20 +45,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     form = _format(args)
-    folder = chosen_run(args)
-    out = args.out or Path(f"{folder.name}-{args.what}{f'.{form}' if form else ''}")
+    chosen = chosen_run(args)
+    out = args.out or Path(f"{chosen.name}-{args.what}{f'.{form}' if form else ''}")
     if out.exists() or out.is_symlink():
         raise CliError(f"{out} is there already; give another --out")
+    if not out.parent.is_dir():
+        raise CliError(f"{out.parent} is no folder: make it first, or give another --out")
     try:
         if form:
-            about = _in_file(out, lambda aside: _file(aside, folder, args.what, form))
+            about = _in_file(out, lambda aside: _file(aside, chosen.source, args.what, form))
         else:
-            about = _in_folder(out, lambda aside: _weights(aside, folder, args))
+            about = _in_folder(out, lambda aside: _weights(aside, chosen, out, args))
     except Unreadable as error:
-        raise CliError(f"{folder}: {error}", code=FAILED, details={"run": summary(folder, None)}) from error
+        raise CliError(f"{chosen}: {error}", code=FAILED, details={"run": summary(chosen, None)}) from error
     except OSError as error:
         raise CliError(f"{out} cannot be written: {error.strerror or error}", code=FAILED) from error
-    emit({"name": folder.name, "what": args.what, "format": form, "path": str(out), **about}, as_json=args.json)
+    emit({"name": chosen.name, "what": args.what, "format": form, "path": str(out), **about}, as_json=args.json)
     counted = f"{about['rows']:,} rows, " if about.get("rows") is not None else ""
     say(f"{out}: {counted}{size(about['bytes'])}", words(args))
     return OK
@@ -71,10 +76,9 @@ def _format(args: argparse.Namespace) -> str:
     return form or (forms[0] if forms else "")
 
 
-def _file(out: Path, folder: Path, what: str, form: str) -> Json:
+def _file(out: Path, source: RunSource, what: str, form: str) -> Json:
     from rltui.export import tables
 
-    source = LocalRunSource(folder)
     if what == "report":
         from rltui.export.report import write_report
 
@@ -92,25 +96,39 @@ def _file(out: Path, folder: Path, what: str, form: str) -> Json:
         raise CliError(str(error)) from error
 
 
-def _weights(out: Path, folder: Path, args: argparse.Namespace) -> Json:
-    from rltui.export import weights
-    from trainer.rundir.reader import RunReader
+def _weights(aside: Path, chosen: RunAt, out: Path, args: argparse.Namespace) -> Json:
+    """What is fetched from elsewhere lies beside `out` until all of it is there: another call goes on with it."""
+    from rltui.export import fetched, weights
 
+    part = out.with_name(f".{out.name}.part")
     try:
-        checkpoint = weights.chosen(RunReader(folder).checkpoints(), args.checkpoint)
-        if args.what == "adapter":
-            count = weights.copy_adapter(checkpoint, out)
+        if chosen.folder is not None:
+            checkpoint = weights.chosen(_checkpoints(chosen.folder), args.checkpoint)
         else:
-            dtype = _dtype(folder)
-            count = weights.merge(checkpoint, out, args.base, dtype, lambda text: say(clean(text, 300)))
+            checkpoint = fetched.checkpoint(chosen, args.checkpoint, part, lambda text: say(clean(text, 300)))
+        if args.what == "adapter":
+            count = weights.copy_adapter(checkpoint, aside)
+        else:
+            dtype = _dtype(chosen.source)
+            count = weights.merge(checkpoint, aside, args.base, dtype, lambda text: say(clean(text, 300)))
     except weights.NoWeights as error:
-        raise CliError(f"{folder.name}: {clean(error, 600)}", code=FAILED) from error
+        raise CliError(f"{chosen.name}: {clean(error, 600)}", code=FAILED) from error
+    shutil.rmtree(part, ignore_errors=True)
     return {"step": checkpoint.step, "bytes": count}
 
 
-def _dtype(folder: Path) -> str | None:
+def _checkpoints(folder: Path) -> list[Checkpoint]:
+    from trainer.rundir.reader import RunReader
+
+    try:
+        return RunReader(folder).checkpoints()
+    except OSError as error:
+        raise Unreadable(f"its checkpoints cannot be read: {error.strerror or error}") from error
+
+
+def _dtype(source: RunSource) -> str | None:
     """What the run computed in: the engine served weights of that kind."""
-    document: Any = LocalRunSource(folder).document("resolved.json") or {}
+    document: Any = source.document("resolved.json") or {}
     for part in ("values", "training", "dtype", "value"):
         document = document.get(part) if isinstance(document, dict) else None
     return document if isinstance(document, str) else None
@@ -118,7 +136,7 @@ def _dtype(folder: Path) -> str | None:
 
 def _in_file(out: Path, write: Callable[[Path], Json]) -> Json:
     """The file is there whole, or not at all."""
-    with tempfile.TemporaryDirectory(dir=_parent(out), prefix=f".{out.name}.") as aside:
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as aside:
         about = write(Path(aside, out.name))
         count = Path(aside, out.name).stat().st_size
         os.replace(Path(aside, out.name), out)
@@ -127,15 +145,10 @@ def _in_file(out: Path, write: Callable[[Path], Json]) -> Json:
 
 def _in_folder(out: Path, write: Callable[[Path], Json]) -> Json:
     """Likewise."""
-    aside = Path(tempfile.mkdtemp(dir=_parent(out), prefix=f".{out.name}."))
+    aside = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
     try:
         about = write(aside / out.name)
         os.rename(aside / out.name, out)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return about
-
-
-def _parent(out: Path) -> Path:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    return out.parent

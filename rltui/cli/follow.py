@@ -1,8 +1,12 @@
-"""Following a run by its run directory until it ends, and Ctrl-C on the way: first stop, then kill."""
+"""Following a run through its source until it ends, and Ctrl-C on the way.
+
+Ctrl-C stops a run of this machine, a second one kills it; a job elsewhere goes on without the follower.
+"""
 
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Container
 from datetime import datetime
@@ -12,7 +16,7 @@ from typing import Any
 from rltui.cli.output import FAILED, INTERRUPTED, OK, CliError
 from rltui.cli.progress import Printer, duration, number, state_line, step_line
 from rltui.launch.base import Started
-from rltui.sources.base import TERMINAL, Json, RunSource, Unreadable
+from rltui.sources.base import TERMINAL, Json, RunSource, Unreachable, Unreadable
 from rltui.text import clean
 
 LOOK_S = 0.25
@@ -37,7 +41,10 @@ _TERMINAL_EVENTS = frozenset(
 
 
 class Follower:
-    """Prints a run's progress. `steers`: Ctrl-C stops the run; else it only ends the following."""
+    """Prints a run's progress. `steers`: Ctrl-C stops the run; else it only ends the following.
+
+    A place that gives no answer is asked again and again; what was read until then is not read twice.
+    """
 
     def __init__(
         self,
@@ -48,24 +55,33 @@ class Follower:
         steers: bool = False,
         log_interval: int = 1,
         told: Container[str] = (),
+        look_s: float = LOOK_S,
+        timeout_s: float | None = None,
     ) -> None:
-        """`told`: codes of warnings that were printed before the start, and are not printed again."""
+        """`told`: codes of warnings that were printed before the start, and are not printed again. `look_s`: between
+        two looks. `timeout_s`: after which the following ends (`timed_out`), and the run goes on; None: never."""
         self._source, self._printer, self._started = source, printer, started
         self._steers, self._log_interval, self._told = steers, max(1, log_interval), told
         self._metrics_cursor: Any = None
         self._events_cursor: Any = None
         self._row: Json = {}  # metrics of the newest step
+        self._unshown: list[tuple[float, Json]] = []  # what was read, when it happened; not printed yet
         self._told_state = ""
+        self._lost = False  # nothing answers
+        self._look_s, self._timeout_s = look_s, timeout_s
+        self.timed_out = False
         self.interrupts = 0
+        self._interrupted = threading.Event()
         self._answered_interrupts = 0
         self._request: tuple[str, float] | None = None
 
     def skip_history(self) -> None:
         """Begin with what happens from now on; only the newest step is kept, for the live line."""
-        self._new_events()
-        for row in self._new_metrics():
+        self._read_news()
+        for _, row in self._unshown:
             if _is_step(row):
                 self._row = row
+        self._unshown.clear()
 
     def run(self, until: Callable[[Json], bool] = lambda status: False) -> tuple[Json, int]:
         """Follow until the run has ended, or `until(status)`. Gives the last status and the exit code.
@@ -82,20 +98,24 @@ class Follower:
             self._printer.close()
         if self.interrupts:
             return status, INTERRUPTED
-        return status, FAILED if status.get("state") in ("failed", "cancelled") else OK
+        return status, FAILED if self.timed_out or status.get("state") in ("failed", "cancelled") else OK
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self.interrupts += 1
+        self._interrupted.set()
 
     def _follow(self, until: Callable[[Json], bool]) -> Json:
-        ended_at: float | None = None
+        began, ended_at = time.monotonic(), None
+        status: Json | None = None
         while True:
             ended = self._started is not None and self._started.exit_code() is not None
-            status = self._source.status()
-            self._show(status)
-            if status is not None and status.get("state") in TERMINAL:
-                return status
-            if status is not None and until(status):
+            try:
+                status = self._source.status()
+                self._show(status)
+                self._answers()
+            except Unreachable as error:
+                self._gives_no_answer(error)
+            if status is not None and not self._lost and (status.get("state") in TERMINAL or until(status)):
                 return status
             if ended:
                 ended_at = ended_at or time.monotonic()
@@ -109,7 +129,23 @@ class Follower:
                 self._answered_interrupts = self.interrupts
                 self._interrupt(status)
             self._watch_request()
-            time.sleep(LOOK_S)
+            if self._timeout_s is not None and time.monotonic() - began > self._timeout_s:
+                self.timed_out = True
+                return status or {}
+            self._interrupted.wait(self._look_s)
+            self._interrupted.clear()
+
+    def _gives_no_answer(self, error: Unreachable) -> None:
+        why = clean(error, 300)
+        if not self._lost:
+            self._lost = True
+            self._printer.keep(f"{why}; trying again")
+        self._printer.rewrite(f"stale {duration(self._source.age())}: {why}")
+
+    def _answers(self) -> None:
+        if self._lost:
+            self._lost = False
+            self._printer.keep("it answers again")
 
     def _interrupt(self, status: Json | None) -> None:
         if self.interrupts == 1:
@@ -120,8 +156,9 @@ class Follower:
                 return
             try:
                 self._request = self._source.request("stop"), time.monotonic()
-            except OSError as error:
-                self._printer.keep(f"the request could not be written ({error.strerror}): sending a signal")
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or error
+                self._printer.keep(f"the request could not be written ({why}): sending a signal")
                 if self._started is not None:
                     self._started.stop()
         elif self._started is not None:
@@ -140,34 +177,34 @@ class Follower:
             self._request = None
 
     def _show(self, status: Json | None) -> None:
-        news = [(_seconds(event.get("created_at")), event) for event in self._new_events()]
-        news += [(float(row.get("time") or 0), row) for row in self._new_metrics()]
+        self._read_news()
+        news, self._unshown = self._unshown, []
         for _, line in sorted(news, key=lambda item: item[0]):
             if "type" in line:
                 self._show_event(line)
             elif _is_step(line):
                 self._show_step(line, status or {})
-        doing = state_line(status, time.time())
+        waits = status is None or status.get("state") == "queued"
+        waiting = self._started.waiting() if waits and self._started is not None else ""
+        doing = waiting or state_line(status, time.time())
         self._printer.rewrite(f"{doing}  {step_line(self._row, status or {})}" if self._row else doing)
         before_training = not (status and (status.get("step") or status.get("state") in TERMINAL))
         if not self._printer.live and before_training and doing.partition(" (")[0] != self._told_state:
             self._told_state = doing.partition(" (")[0]
             self._printer.keep(doing)
 
-    def _new_events(self) -> list[Json]:
-        return self._drain(self._source.events, "_events_cursor")
+    def _read_news(self) -> None:
+        self._drain(self._source.events, "_events_cursor", lambda event: _seconds(event.get("created_at")))
+        self._drain(self._source.metrics, "_metrics_cursor", lambda row: float(row.get("time") or 0))
 
-    def _new_metrics(self) -> list[Json]:
-        return self._drain(self._source.metrics, "_metrics_cursor")
-
-    def _drain(self, read: Callable[..., Any], cursor_name: str) -> list[Json]:
-        rows: list[Json] = []
-        while True:
+    def _drain(self, read: Callable[..., Any], cursor_name: str, at: Callable[[Json], float]) -> None:
+        """Cursor and rows go on together: where a later read fails, what this one gave is still to be shown."""
+        more = True
+        while more:
             part = read(getattr(self, cursor_name))
+            self._unshown += [(at(row), row) for row in part.rows]
             setattr(self, cursor_name, part.cursor)
-            rows += part.rows
-            if not part.more:
-                return rows
+            more = part.more
 
     def _show_event(self, event: Json) -> None:
         kind = event.get("type")
@@ -185,7 +222,7 @@ class Follower:
         self._row = row
         closes = "reward/mean" in row
         if closes or (not self._printer.live and row["step"] % self._log_interval == 0):
-            self._printer.keep(step_line(row, status))
+            self._printer.step(row, step_line(row, status))
 
     def _without_status(self, status: Json | None) -> Json:
         assert self._started is not None

@@ -6,7 +6,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from rltui.cli.common import chosen_run
+from rltui.cli.common import RUN_HELP, count, named_run
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, program, say, words
 from rltui.cli.progress import number
 from rltui.cli.table import table
@@ -17,9 +17,9 @@ TRACKS_CELLS = 60
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--run", required=True, metavar="RUN", help="its path, folder name or job id, or a beginning")
+    parser.add_argument("--run", required=True, metavar="RUN", help=RUN_HELP)
     parser.add_argument("--runs-dir", type=Path, metavar="DIR", help="where runs are (default: runs)")
-    parser.add_argument("--last", type=int, default=SHOWN, metavar="N", help=f"episodes (default: {SHOWN}); 0: all")
+    parser.add_argument("--last", type=count, default=SHOWN, metavar="N", help=f"episodes (default: {SHOWN}); 0: all")
     parser.add_argument(
         "--disagreement", action="store_true", help="where judge and task app differ most first; of all, N are shown"
     )
@@ -29,19 +29,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from rltui.model.judged import agreement, judged, who_judges
     from rltui.sources.base import Unreadable
-    from rltui.sources.local import LocalRunSource
-    from trainer.rundir.reader import RunReader
 
-    if args.last < 0:
-        raise CliError("--last is a number of episodes: 0 for all, or more")
-    folder = chosen_run(args)
+    chosen = named_run(args.run, args.runs_dir)
+    source = chosen.source
     try:
-        source = LocalRunSource(folder)
         who = who_judges(source.document("environment.json"), source.document("resolved.json"))
         blend = who["blend"]
-        rows, calls = judged(RunReader(folder), (blend.get("event", 0.0), blend.get("outcome", 0.0)))
-    except (OSError, Unreadable) as error:
-        raise CliError(f"{folder} cannot be read: {getattr(error, 'strerror', None) or error}", code=FAILED) from error
+        rows, calls = judged(source, (blend.get("event", 0.0), blend.get("outcome", 0.0)))
+    except Unreadable as error:
+        raise CliError(f"{chosen} cannot be read: {error}", code=FAILED) from error
     agreed, counted = agreement(rows), len(rows)
     excluded = sum(row.excluded for row in rows)
     if args.disagreement:
@@ -50,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         rows = rows[-args.last :]
     document = {
-        "run": folder.name,
+        "run": chosen.name,
         **who,
         "judged": counted,
         "excluded": excluded,
@@ -62,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         from rltui.cli.show import run_name
 
-        for line in _lines(document, f"{program()} rejudge {run_name(folder)} --rubric FILE"):
+        for line in _lines(document, f"{program()} rejudge {run_name(chosen)} --rubric FILE"):
             say(line, words(args))
     return OK
 

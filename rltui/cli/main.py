@@ -39,6 +39,7 @@ VERBS = {
     "pipeline": ("rltui.cli.pipeline", "who waits for whom in a run, where its time goes, and what the machine does"),
     "judge": ("rltui.cli.judge", "what the judge of a run said, beside the task app's rewards, and what it took"),
     "rejudge": ("rltui.cli.rejudge", "judge recorded episodes by another rubric, without training; may cost money"),
+    "serve": ("rltui.cli.serve", "serve jobs over HTTP: clients start, watch and steer runs on this machine"),
     "validate": ("rltui.cli.validate", "check a config: every error at once, each with its fix"),
     "explain": ("rltui.cli.explain", "what a config key does, what it may be, and what it is when it is not given"),
     "config": ("rltui.cli.config", "show, change, compare, make and migrate configs"),
@@ -134,11 +135,12 @@ def _run(module: ModuleType, args: argparse.Namespace, verb: str) -> int:
         guard_out(args)
         return module.run(args)
     except CliError as error:
-        say(str(error))
-        data = {"ok": False, "error": {"message": str(error).splitlines()[0], **error.details}}
-        emit(data, as_json=args.json)
-        return error.code
+        return _refused(error, args)
     except Exception as error:
+        from rltui.sources.base import Unreadable
+
+        if isinstance(error, Unreadable):  # in the midst of a verb: a job server may be gone at any time
+            return _refused(CliError(str(error), code=FAILED), args)
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             say(f"{verb}: no space left on the disk that its output or its files go to; free some space")
             return FAILED
@@ -147,6 +149,13 @@ def _run(module: ModuleType, args: argparse.Namespace, verb: str) -> int:
         say(f"{verb} hit a fault of its own: {type(error).__name__}: {error}")
         say("Set RLTUI_TRACEBACK=1 and run it again to see where; that text belongs in a bug report.")
         return FAILED
+
+
+def _refused(error: CliError, args: argparse.Namespace) -> int:
+    say(str(error))
+    data = {"ok": False, "error": {"message": str(error).splitlines()[0], **error.details}}
+    emit(data, as_json=args.json)
+    return error.code
 
 
 def _overview(program: str, verbs: dict[str, tuple[str, str]], about: str) -> str:

@@ -12,7 +12,6 @@ from rltui.cli.common import add_run_argument, chosen_run, summary
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
 from rltui.cli.table import table
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
-from rltui.sources.local import LocalRunSource
 from rltui.text import clean
 
 if TYPE_CHECKING:
@@ -32,16 +31,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    folder = chosen_run(args)
+    chosen = chosen_run(args)
     finder = _finder(args.name)
-    source = LocalRunSource(folder)
+    source = chosen.source
     try:
         if args.follow:
             return _follow(source, finder, args.after)
         status = source.status()
-        document = {**summary(folder, status), **_document(source, finder, args)}
+        document = {**summary(chosen, status), **_document(source, finder, args)}
     except Unreadable as error:
-        raise CliError(f"{folder}: {error}", code=FAILED, details={"run": summary(folder, None)}) from error
+        raise CliError(f"{chosen}: {error}", code=FAILED, details={"run": summary(chosen, None)}) from error
     emit(document, as_json=args.json, out=args.out)
     if not args.json:
         for line in _lines(document):

@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltui.cli.common import LOOK_S, add_run_argument, chosen_run, summary
@@ -15,10 +14,10 @@ from rltui.cli.configs import add_examples
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say
 from rltui.doctor import mutes
 from rltui.doctor.checkup import Checkup
+from rltui.launch.runs import RunAt
 from rltui.model.overview_view import document
 from rltui.model.run import RunModel
 from rltui.sources.base import Unreadable
-from rltui.sources.local import LocalRunSource
 from rltui.state import Memory, state_file
 
 if TYPE_CHECKING:
@@ -42,46 +41,46 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    folder = chosen_run(args)
-    model = RunModel(LocalRunSource(folder)) if args.at is None else _past(folder, args.at)
+    chosen = chosen_run(args)
+    model = RunModel(chosen.source) if args.at is None else _past(chosen, args.at)
     checkup = Checkup()
-    checkup.mute(mutes.muted(Memory(state_file(), readonly=True), _key(folder, model)))
+    checkup.mute(mutes.muted(Memory(state_file(), readonly=True), _key(chosen, model)))
     _read(model, checkup)
     if args.follow:
-        return _follow(folder, model, checkup)
+        return _follow(chosen, model, checkup)
     if model.error and model.status is None:
-        raise CliError(f"{folder}: {model.error}", code=FAILED, details={"run": summary(folder, None)})
-    emit(_document(folder, model, checkup), as_json=args.json, out=args.out)
+        raise CliError(f"{chosen}: {model.error}", code=FAILED, details={"run": summary(chosen, None)})
+    emit(_document(chosen, model, checkup), as_json=args.json, out=args.out)
     if not args.json:
         from rltui.model.overview_text import text
 
         columns = shutil.get_terminal_size((100, 24)).columns
-        for line in text(model, checkup.findings, _look(), columns, time.time()):
+        for line in text(model, checkup.findings, look_here(), columns, model.now()):
             say(line, sys.stdout)
     return OK
 
 
-def _past(folder: Path, step: int) -> RunModel:
+def _past(chosen: RunAt, step: int) -> RunModel:
     """The run as it was. CliError: it has no such step."""
     from rltui.model.past import PastModel
     from rltui.sources.past import PastSource
 
-    source = PastSource(LocalRunSource(folder))
+    source = PastSource(chosen.source)
     try:
         source.tape.extend()
     except Unreadable as error:
-        raise CliError(f"{folder}: {error}", code=FAILED, details={"run": summary(folder, None)}) from error
+        raise CliError(f"{chosen}: {error}", code=FAILED, details={"run": summary(chosen, None)}) from error
     steps = source.tape.steps
     if step not in steps:
         there = f"it has done {steps[0]} to {steps[-1]}" if steps else "it has done none yet"
-        raise CliError(f"{folder.name} has no step {step}: {there}")
+        raise CliError(f"{chosen.name} has no step {step}: {there}")
     return PastModel(source, lambda: source.tape.times[steps.index(step)])
 
 
-def _key(folder: Path, model: RunModel) -> str:
+def _key(chosen: RunAt, model: RunModel) -> str:
     """What the memory of the interface knows the run by."""
     model.refresh(0)
-    return str((model.status or {}).get("job_id") or folder)
+    return str((model.status or {}).get("job_id") or chosen)
 
 
 def _read(model: RunModel, checkup: Checkup) -> bool:
@@ -93,21 +92,23 @@ def _read(model: RunModel, checkup: Checkup) -> bool:
     return checkup.look(model) or changed
 
 
-def _document(folder: Path, model: RunModel, checkup: Checkup) -> Json:
+def _document(chosen: RunAt, model: RunModel, checkup: Checkup) -> Json:
     status = model.status
-    return {**summary(folder, status, model.error), "status": status, **document(model, checkup.findings)}
+    if status is not None and not status.get("latest"):  # the past has no such summary: the numbers are in the metrics
+        status = {**status, "latest": dict(model.metrics.latest)}
+    return {**summary(chosen, status, model.error), "status": status, **document(model, checkup.findings)}
 
 
-def _follow(folder: Path, model: RunModel, checkup: Checkup) -> int:
-    emit(_document(folder, model, checkup), as_json=True)
+def _follow(chosen: RunAt, model: RunModel, checkup: Checkup) -> int:
+    emit(_document(chosen, model, checkup), as_json=True)
     while model.live:
         time.sleep(LOOK_S)
         if _read(model, checkup):
-            emit(_document(folder, model, checkup), as_json=True)
+            emit(_document(chosen, model, checkup), as_json=True)
     return OK
 
 
-def _look() -> Look:
+def look_here() -> Look:
     """Signs that this output can show; no colours."""
     from rltui.look import Look, ThemeFiles
     from rltui.terminal.capabilities import ColorMode, detect

@@ -19,17 +19,16 @@ def run(args: argparse.Namespace) -> int:
     from rltui.model.pipeline_text import pipeline_lines
     from rltui.model.pipeline_view import pipeline_view
     from rltui.model.run import RunModel
-    from rltui.sources.local import LocalRunSource
 
-    folder = chosen_run(args)
-    model = RunModel(LocalRunSource(folder))
+    chosen = chosen_run(args)
+    model = RunModel(chosen.source)
     lags = model.feed(LagFeed)
     while model.refresh(1.0).more:
         pass
     if model.error:
-        raise CliError(f"{folder}: {model.error}", code=FAILED)
+        raise CliError(f"{chosen}: {model.error}", code=FAILED)
     document = pipeline_view(model.status, model.metrics, lags.counts(), model.now())
-    emit({"run": folder.name, **document}, as_json=args.json, out=args.out)
+    emit({"run": chosen.name, **document}, as_json=args.json, out=args.out)
     if not args.json:
         for line in pipeline_lines(document):
             say(line, sys.stdout)

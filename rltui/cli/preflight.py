@@ -6,11 +6,13 @@ import argparse
 import os
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from rltui.cli.common import launcher_of
 from rltui.cli.configs import add_examples, add_loading_options, config_path
 from rltui.cli.output import FAILED, FINDINGS, OK, USAGE, Json, add_data_options, emit, say, words
-from rltui.preflight.base import Began, Context, Result, Verdict, took
+from rltui.preflight.base import Began, Check, Context, Result, Verdict, took
 from rltui.text import clean
 
 MARKS: dict[Verdict, str] = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL", "skipped": "--  "}
@@ -20,7 +22,7 @@ FIRST_S, LATER_S = 5.0, 60.0  # of waiting before it is said, and said again
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="the run's TOML file")
-    parser.add_argument("--target", choices=["local"], default="local", help="where the run is to be: local")
+    parser.add_argument("--target", default="local", metavar="T", help="where the run is to be (default: local)")
     parser.add_argument("--run-dir", type=Path, metavar="DIR", help="folder of the run (default: runs/LABEL-ID)")
     parser.add_argument("--strict", action="store_true", help="exit 1 when there are warnings")
     add_loading_options(parser)
@@ -30,20 +32,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rltui.preflight.runner import Preflight
-    from rltui.preflight.table import CHECKS
+    from rltui.preflight.table import checks_of
 
+    launcher = launcher_of(args.target)
+    checks = checks_of(launcher)
     context = Context(
         config=config_path(str(args.config)),
         sets=tuple(args.sets),
         allow_unknown=args.allow_unknown,
         run_dir=args.run_dir,
+        launcher=launcher,
         environ=os.environ,
     )
-    preflight = Preflight(context, CHECKS)
+    preflight = Preflight(context, checks)
     results: list[Result] = []
     begun: dict[str, float] = {}
     over = threading.Event()
-    threading.Thread(target=_tell_waits, args=(begun, over, args), daemon=True).start()
+    threading.Thread(target=_tell_waits, args=(checks, begun, over, args), daemon=True).start()
     try:
         for event in preflight.run():
             if isinstance(event, Began):
@@ -58,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         over.set()
         preflight.stop()
     code = _code(results, args.strict)
-    order = [check.id for check in CHECKS]
+    order = [check.id for check in checks]
     results.sort(key=lambda result: order.index(result.id))
     passed = [result.title for result in results if result.verdict == "skipped"]
     if passed and code != USAGE:
@@ -68,11 +73,11 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _tell_waits(begun: dict[str, float], over: threading.Event, args: argparse.Namespace) -> None:
+def _tell_waits(
+    checks: Sequence[Check], begun: dict[str, float], over: threading.Event, args: argparse.Namespace
+) -> None:
     """Says what is waited for, after a while and then rarely. begun: running checks, and since when."""
-    from rltui.preflight.table import CHECKS
-
-    titles = {check.id: f"{check.title:{TITLE}} no answer yet; limit {check.limit_s:g} s" for check in CHECKS}
+    titles = {check.id: f"{check.title:{TITLE}} no answer yet; limit {check.limit_s:g} s" for check in checks}
     due: dict[str, float] = {}
     while not over.wait(1.0):
         for id, since in list(begun.items()):

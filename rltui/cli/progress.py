@@ -113,6 +113,10 @@ class Printer:
         self._erase()
         self.closed |= not say(line, self._stream)
 
+    def step(self, row: Json, line: str) -> None:
+        """An optimizer update: its numbers, and the line that tells them."""
+        self.keep(line)
+
     def rewrite(self, line: str) -> None:
         """Show `line` as the live one. Does nothing without a terminal, or when it has not changed."""
         if not self.live:

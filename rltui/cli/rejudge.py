@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rltui.cli.common import add_run_argument, chosen_run
+from rltui.cli.common import add_run_argument, chosen_run, folder_of
 from rltui.cli.judge import dollars, tries_failed
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
 from rltui.cli.progress import number
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.last < 1:
         raise CliError("--last is a number of episodes, 1 or more")
-    folder = chosen_run(args)
+    folder = folder_of(chosen_run(args), "rejudge")
     try:
         earlier, reader = read_earlier(folder), RunReader(folder)
         lines = _newest(reader, args.last)

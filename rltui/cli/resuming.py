@@ -13,9 +13,9 @@ import msgspec
 from rltui.cli.configs import refusal
 from rltui.cli.output import FAILED, CliError, Json
 from rltui.cli.start import Plan
-from rltui.launch.base import Job, Started
-from rltui.launch.local import LocalLauncher
-from rltui.sources.base import TERMINAL, Unreadable
+from rltui.launch.base import Job, Launcher, Started
+from rltui.launch.runs import split
+from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.sources.find import NoSuchRun, default_runs_dir, find_run
 from rltui.sources.local import LocalRunSource
 from rltui.text import clean
@@ -29,7 +29,7 @@ from trainer.rundir.resumable import NotResumable, choose
 LOOK_S = 0.1
 
 
-def prepare_resume(args: argparse.Namespace, sets: list[str]) -> Plan:
+def prepare_resume(args: argparse.Namespace, sets: list[str], launcher: Launcher) -> Plan:
     """CliError: no such run, it runs, nothing to go on from, or a config that makes it another run."""
     folder = _folder(args)
     take_over = _check_ended(folder, take_over=args.take_over)
@@ -64,11 +64,27 @@ def prepare_resume(args: argparse.Namespace, sets: list[str]) -> Plan:
         from_step=args.from_step,
         take_over=take_over,
     )
-    return Plan(loaded, job, LocalLauncher(), attempt=earlier.attempt + 1, from_step=checkpoint.step)
+    return Plan(loaded, job, launcher, attempt=earlier.attempt + 1, from_step=checkpoint.step)
 
 
-def await_attempt(plan: Plan, source: LocalRunSource, started: Started) -> None:
+def prepare_elsewhere(args: argparse.Namespace, sets: list[str]) -> Plan:
+    """Of a run that RUN is the address of: its server knows the rest. CliError: it is no address of a job."""
+    from rltui.launch.targets import NoSuchTarget, target
+
+    if args.config or args.config_option or args.run_dir or args.take_over:
+        raise CliError("a job of a server goes on with the config and the folder that it has; --set changes live keys")
+    try:
+        server, job_id = split(args.resume)
+        launcher = target(server)
+    except (NoSuchRun, NoSuchTarget) as error:
+        raise CliError(clean(error, 600)) from error
+    job = Job(Path(), None, job_id, tuple(sets), resume=True, from_step=args.from_step)
+    return Plan(None, job, launcher, from_step=args.from_step)
+
+
+def await_attempt(plan: Plan, started: Started) -> None:
     """Until the status is of the new attempt: that of the ended one still lies there. CliError: it did not begin."""
+    source = started.source
     while not _begun(source, plan.attempt):
         if started.exit_code() is not None and not _begun(source, plan.attempt):
             message, hint = started.last_words()
@@ -78,7 +94,7 @@ def await_attempt(plan: Plan, source: LocalRunSource, started: Started) -> None:
         time.sleep(LOOK_S)
 
 
-def _begun(source: LocalRunSource, attempt: int) -> bool:
+def _begun(source: RunSource, attempt: int) -> bool:
     try:
         status: Json | None = source.status()
     except Unreadable:

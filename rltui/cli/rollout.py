@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltui.cli.common import add_run_argument, chosen_run
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say
+from rltui.launch.runs import RunAt
 from rltui.sources.base import RunSource, Unreadable
-from rltui.sources.local import LocalRunSource
 from rltui.text import clean
 from rltui.text_lines import PIECE, printable
 
@@ -31,17 +30,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from rltui.model.xray import xray_of
 
-    folder = chosen_run(args)
-    source = LocalRunSource(folder)
+    chosen = chosen_run(args)
+    source = chosen.source
     try:
-        n = _number(source, args.id, folder)
+        n = _number(source, args.id, chosen)
         episode, updates = source.episode(n), source.updates(n)
         if episode is None:
             raise CliError(f"the text of episode {n} is gone; `rltui rollouts` still has its numbers", code=FAILED)
         xray = xray_of(episode, updates, source.tokens, _vocabulary(source)) if args.tokens else None
     except Unreadable as error:
-        raise CliError(f"{folder}: {error}", code=FAILED) from error
-    document: Json = {"run": folder.name, "n": n, "episode": episode, "updates": updates}
+        raise CliError(f"{chosen}: {error}", code=FAILED) from error
+    document: Json = {"run": chosen.name, "n": n, "episode": episode, "updates": updates}
     if args.tokens:
         document["tokens"] = _tokens(xray)
     emit(document, as_json=args.json, out=args.out)
@@ -59,12 +58,12 @@ def _vocabulary(source: RunSource) -> Vocabulary | None:
     return Vocabulary(document) if document is not None else None
 
 
-def _number(source: RunSource, wanted: str, folder: Path) -> int:
+def _number(source: RunSource, wanted: str, chosen: RunAt) -> int:
     count = source.episode_count()
     if wanted.isdecimal() and len(wanted) < 16:
         if int(wanted) < count:
             return int(wanted)
-        raise CliError(f"no episode {wanted}: {folder.name} has {count}, the first is 0")
+        raise CliError(f"no episode {wanted}: {chosen.name} has {count}, the first is 0")
     found = [
         (row["n"], row.get("cid"))
         for start in range(0, count, BLOCK)

@@ -6,11 +6,10 @@ import argparse
 import difflib
 import sys
 
-from rltui.cli.common import add_run_argument, chosen_run
+from rltui.cli.common import add_run_argument, chosen_run, count
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say
 from rltui.cli.table import table
 from rltui.sources.base import Unreadable
-from rltui.sources.local import LocalRunSource
 from rltui.text import clean
 
 SHOWN = 50
@@ -25,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="such as 'reward > 0.5 and stop != completed', 'has:excl', 'text = /too (high|low)/'; default: all",
     )
     parser.add_argument("--sort", metavar="ORDER", default="newest", help="newest (default), 'reward, best first', …")
-    parser.add_argument("--last", type=int, default=SHOWN, metavar="N", help=f"at most N (default: {SHOWN}); 0: all")
+    parser.add_argument("--last", type=count, default=SHOWN, metavar="N", help=f"at most N (default: {SHOWN}); 0: all")
     add_data_options(parser)
 
 
@@ -35,13 +34,11 @@ def run(args: argparse.Namespace) -> int:
     from rltui.model.episodes import EpisodeRows
     from rltui.model.fates import Fates
 
-    if args.last < 0:
-        raise CliError("--last is a number of episodes: 0 for all, or more")
     if args.sort not in SORTS:
         near = difflib.get_close_matches(args.sort, SORTS, n=1, cutoff=0.3)
         raise CliError(f"--sort {clean(args.sort, 100)}: there are {'; '.join(near or SORTS)}")
-    folder = chosen_run(args)
-    source = LocalRunSource(folder)
+    chosen = chosen_run(args)
+    source = chosen.source
     rows, fates = EpisodeRows(source, "newest"), Fates(source)
     try:
         while rows.refresh()[1]:
@@ -58,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
     except FilterError as error:
         raise CliError(f"--where, column {error.column + 1}: {error}") from error
     except Unreadable as error:
-        raise CliError(f"{folder}: {error}", code=FAILED) from error
+        raise CliError(f"{chosen}: {error}", code=FAILED) from error
     document = {
-        "run": folder.name,
+        "run": chosen.name,
         "where": args.where,
         "sort": args.sort,
         "total": len(rows),
@@ -80,7 +77,9 @@ def _lines(document: Json) -> list[str]:
 
     rows = document["episodes"]
     kept = f"{document['kept']} of {document['total']} episodes"
-    kept += f", the first {len(rows)} of them; --last 0 lists all" if len(rows) < document["kept"] else ""
+    kept += (
+        f", {len(rows)} of them listed ({document['sort']}); --last 0 lists all" if len(rows) < document["kept"] else ""
+    )
     if not rows:
         return [kept + (f" match {clean(document['where'], 200)}" if document["where"] else "")]
     cells = [("EPISODE", "IT", "STEP", "SEED", "GROUP", "REWARD", "ADV", "S", "TURNS", "TOKENS", "V", "LAG", "END")]

@@ -7,23 +7,29 @@ import shutil
 from pathlib import Path
 
 from rltui.cli.common import age_s, summary
-from rltui.cli.output import OK, CliError, Json, add_data_options, emit, program, say, words
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, program, say, words
 from rltui.cli.progress import duration, number
 from rltui.cli.table import table
+from rltui.launch.runs import in_folder, is_address, runs_at
 from rltui.sources.base import Unreadable
-from rltui.sources.find import default_runs_dir, runs_in
-from rltui.sources.local import LocalRunSource
+from rltui.sources.find import NoSuchRun, default_runs_dir, runs_in
 from rltui.text import clean, fit, width
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("dir", nargs="?", type=Path, metavar="DIR", help="folder of runs (default: runs)")
+    parser.add_argument(
+        "dir",
+        nargs="?",
+        metavar="DIR",
+        help="folder of runs (default: runs); or a job server, http://HOST:PORT or ssh://USER@HOST",
+    )
     add_data_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    folder = args.dir or default_runs_dir()
-    rows = [_row(path) for path in _listed(folder, args.dir is not None)]
+    elsewhere = args.dir is not None and is_address(args.dir)
+    folder = args.dir if elsewhere else Path(args.dir or default_runs_dir())
+    rows = _jobs(args.dir) if elsewhere else [_row(path) for path in _listed(folder, args.dir is not None)]
     rows.sort(key=lambda row: (row["created_at"] or "", row["name"]), reverse=True)
     emit({"dir": str(folder), "runs": rows}, as_json=args.json, out=args.out)
     if args.json:
@@ -40,6 +46,13 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
+def _jobs(server: str) -> list[Json]:
+    try:
+        return [summary(run, status) for run, status in runs_at(server)]
+    except NoSuchRun as error:
+        raise CliError(clean(error, 1000), code=FAILED) from error
+
+
 def _listed(folder: Path, given: bool) -> list[Path]:
     try:
         return runs_in(folder)
@@ -54,10 +67,11 @@ def _listed(folder: Path, given: bool) -> list[Path]:
 
 
 def _row(path: Path) -> Json:
+    run = in_folder(path)
     try:
-        return summary(path, LocalRunSource(path).status())
+        return summary(run, run.source.status())
     except Unreadable as error:
-        return summary(path, None, problem=str(error))
+        return summary(run, None, problem=str(error))
 
 
 def _table(rows: list[Json]) -> list[str]:

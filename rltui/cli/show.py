@@ -14,11 +14,10 @@ from rltui.cli.common import add_run_argument, age_s, chosen_run, summary
 from rltui.cli.follow import Follower, ending, reward_of
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, program, say, words
 from rltui.cli.progress import Printer, duration, number, state_line
+from rltui.launch.runs import RunAt, is_address
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.sources.find import default_runs_dir
-from rltui.sources.local import LocalRunSource
 from rltui.text import clean
-from trainer.rundir.reader import RunReader
 
 LAST_EVENTS = 8
 LAST_CHECKPOINTS = 5
@@ -31,8 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    folder = chosen_run(args)
-    source = LocalRunSource(folder)
+    chosen = chosen_run(args)
+    source = chosen.source
     try:
         status = source.status()
         code = OK
@@ -41,9 +40,9 @@ def run(args: argparse.Namespace) -> int:
             follower.skip_history()
             status, code = follower.run()
             status = status or source.status()
-        document = _document(folder, source, status)
+        document = _document(chosen, source, status)
     except Unreadable as error:
-        raise CliError(f"{folder}: {error}", code=FAILED, details={"run": summary(folder, None)}) from error
+        raise CliError(f"{chosen}: {error}", code=FAILED, details={"run": summary(chosen, None)}) from error
     emit(document, as_json=args.json, out=args.out)
     if not args.json:
         for line in _lines(document, status or {}):
@@ -51,13 +50,13 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _document(folder: Path, source: RunSource, status: Json | None) -> Json:
+def _document(chosen: RunAt, source: RunSource, status: Json | None) -> Json:
     return {
-        **summary(folder, status),
+        **summary(chosen, status),
         "status": status,
         "events": _last_events(source),
         "checkpoints": source.checkpoints(),
-        "next": next_commands(folder, status, shown=True),
+        "next": next_commands(chosen, status, shown=True),
     }
 
 
@@ -71,29 +70,30 @@ def _last_events(source: RunSource) -> list[Json]:
     return list(last)
 
 
-def next_commands(folder: Path, status: Json | None, *, shown: bool = False) -> list[str]:
+def next_commands(chosen: RunAt, status: Json | None, *, shown: bool = False) -> list[str]:
     """What a person would do next with a run in this state. `shown`: they look at it already."""
     state = (status or {}).get("state")
-    name = run_name(folder)
+    name = run_name(chosen)
+    runs = [f"{program()} runs"] if chosen.folder is not None else []
     if state in TERMINAL:
-        again = _again(folder, status or {}) if (folder / "config.toml").exists() else []
         look = [] if shown else [f"{program()} show {name}"]
-        return [*again, *look, f"{program()} runs"]
+        return [*_again(chosen, status or {}), *look, *runs]
     paused = [f"{program()} steer {name} resume"] if state == "paused" and _by_request(status or {}) else []
-    return [*paused, f"{program()} show {name} --follow", f"{program()} stop {name}", f"{program()} runs"]
+    return [*paused, f"{program()} show {name} --follow", f"{program()} stop {name}", *runs]
 
 
 def _by_request(status: Json) -> bool:
     return (status.get("paused") or {}).get("reason") == "request"
 
 
-def _again(folder: Path, status: Json) -> list[str]:
+def _again(chosen: RunAt, status: Json) -> list[str]:
     """The command that goes on with a run that is not complete, or else starts it once more as it was given."""
     if status.get("end_reason") == "completed":
         return []
-    if any(checkpoint.resumable for checkpoint in RunReader(folder).checkpoints()):
-        return [f"{program()} train --resume {run_name(folder)}"]
-    if status.get("state") == "succeeded":
+    if any(checkpoint.get("resumable") for checkpoint in chosen.source.checkpoints()):
+        return [f"{program()} train --resume {run_name(chosen)}"]
+    folder = chosen.folder
+    if status.get("state") == "succeeded" or folder is None or not (folder / "config.toml").exists():
         return []
     words = ["train", str(folder / "config.toml")]
     for item in _sets(folder):
@@ -120,10 +120,11 @@ def weights(source: RunSource) -> list[str]:
     return [f"weights: {clean(found[-1]['path'], 300)}"] if found and found[-1].get("path") else []
 
 
-def run_name(folder: Path) -> str:
+def run_name(chosen: RunAt) -> str:
     """How the run is named in a command that is typed here: by its name where that is enough."""
-    short = folder.parent == default_runs_dir().resolve()
-    return shlex.quote(folder.name if short else str(folder))
+    folder = chosen.folder
+    short = folder is not None and folder.parent == default_runs_dir().resolve()
+    return shlex.quote(chosen.name if short else chosen.place)
 
 
 def _lines(document: Json, status: Json) -> list[str]:
@@ -151,7 +152,7 @@ def _lines(document: Json, status: Json) -> list[str]:
     )
     for warning in (status.get("warnings") or [])[-3:]:
         lines.append(f"  warning: {clean(warning.get('text'), 200)}")
-    lines.append(f"  folder {document['path']}")
+    lines.append(f"  {'address' if is_address(document['path']) else 'folder'} {document['path']}")
     if document["events"]:
         lines.append("last events")
     for before, event in zip([{}, *document["events"]], document["events"], strict=False):

@@ -6,21 +6,23 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rltui.cli.configs import refusal, told
-from rltui.cli.follow import Follower, ending
-from rltui.cli.output import FAILED, USAGE, CliError, Json, say, words
-from rltui.cli.progress import Printer
+from rltui.cli.follow import LOOK_S, Follower, ending
+from rltui.cli.live_chart import printer_of
+from rltui.cli.output import FAILED, USAGE, CliError, Json, program, say, words
 from rltui.cli.task_apps import start_problems
-from rltui.launch.base import Job, Launcher, Started
+from rltui.launch.base import Job, Launcher, LaunchError, Started
 from rltui.launch.local import LocalLauncher
-from rltui.sources.local import LocalRunSource
+from rltui.launch.runs import RunAt
+from rltui.text import clean
 from trainer.config import ConfigError, Loaded, load
 from trainer.rundir.layout import new_job_id, run_folder_name
 
+ELSEWHERE_LOOK_S, ELSEWHERE_LIMIT_S = 5.0, 3600.0  # WIRE 4.5: of following a job that goes on without us
 SETTLE_S = 5.0  # how long a coordinator may take to end after its last status
 CHECKPOINT_PREFIXES = ("ft:", "fft:", "qft:", "rl:")
 
@@ -29,7 +31,7 @@ CHECKPOINT_PREFIXES = ("ft:", "fft:", "qft:", "rl:")
 class Plan:
     """A run that could start: its valid config, its folder, and what starts it."""
 
-    loaded: Loaded
+    loaded: Loaded | None  # None: a run of a job server that goes on; its config is there
     job: Job
     launcher: Launcher
     attempt: int = 1
@@ -37,21 +39,22 @@ class Plan:
 
     @property
     def log_interval(self) -> int:
-        return self.loaded.config.training.log_interval
+        return self.loaded.config.training.log_interval if self.loaded else 1
 
     @property
     def derived(self) -> Json:
         """E, U, m, groups, iterations, steps."""
-        return self.loaded.resolved()["derived"]
+        return self.loaded.resolved()["derived"] if self.loaded else {}
 
     def describe(self) -> Json:
         return {
-            "config": str(self.job.config),
-            "run_dir": str(self.job.run_dir),
-            "label": self.loaded.config.policy.label,
-            "command": self.launcher.command(self.job),
+            "config": str(self.job.config) if self.loaded else None,
+            "target": self.launcher.name,
+            "run_dir": str(self.job.run_dir) if self.job.run_dir else None,
+            "label": self.loaded.config.policy.label if self.loaded else None,
+            "command": self.launcher.shown(self.job),
             "derived": self.derived,
-            "warnings": [problem.as_dict() for problem in self.loaded.warnings],
+            "warnings": [problem.as_dict() for problem in self.loaded.warnings] if self.loaded else [],
         }
 
 
@@ -74,15 +77,37 @@ def prepare(
     *,
     run_dir: Path | None = None,
     allow_unknown: bool = False,
+    launcher: Launcher | None = None,
+    key: str = "",
 ) -> Plan:
-    """Load and check the config, and name the run's folder. CliError: what is wrong with it, all at once."""
+    """Load and check the config, and name the run's folder. CliError: what is wrong with it, all at once.
+
+    What a machine elsewhere lacks is for that one to say. `launcher`: default: this machine. `key`: of the start.
+    """
+    launcher = launcher or LocalLauncher()
     try:
-        loaded = load(config, sets=sets, environ=os.environ, allow_unknown=allow_unknown)
-        if problems := start_problems(loaded):
+        loaded, sets = load_for(launcher, config, sets, allow_unknown=allow_unknown)
+        if launcher.shares_disk and (problems := start_problems(loaded)):
             raise ConfigError(problems)
     except ConfigError as error:
         raise refusal(error, "nothing was started") from error
-    return plan_of(loaded, config, sets, run_dir=run_dir, allow_unknown=allow_unknown)
+    return plan_of(loaded, config, sets, run_dir=run_dir, allow_unknown=allow_unknown, launcher=launcher, key=key)
+
+
+def load_for(
+    launcher: Launcher,
+    config: Path,
+    sets: Sequence[str],
+    *,
+    environ: Mapping[str, str] = os.environ,
+    allow_unknown: bool = False,
+) -> tuple[Loaded, list[str]]:
+    """The config with what the target sets where nothing else does, and the assignments that make it so. Raises
+    ConfigError."""
+    loaded = load(config, sets=sets, environ=environ, allow_unknown=allow_unknown)
+    more = [item for item in launcher.sets if loaded.origins[item.partition("=")[0]].kind in ("default", "derived")]
+    sets = [*more, *sets]
+    return load(config, sets=sets, environ=environ, allow_unknown=allow_unknown) if more else loaded, sets
 
 
 def plan_of(
@@ -92,49 +117,70 @@ def plan_of(
     *,
     run_dir: Path | None = None,
     allow_unknown: bool = False,
+    launcher: Launcher | None = None,
+    key: str = "",
 ) -> Plan:
-    """Name the folder of a new run. CliError: it holds one already."""
+    """Name the folder of a new run. CliError: it holds one already, or the target has folders of its own."""
+    launcher = launcher or LocalLauncher()
     job_id = new_job_id()
-    if run_dir is None:
+    if not launcher.shares_disk and run_dir is not None:
+        raise CliError(f"--run-dir is a folder of this machine; {launcher.name} names its runs itself")
+    if launcher.shares_disk:
         name = run_folder_name(loaded.config.policy.label, job_id)
-        run_dir = Path(loaded.config.logging.runs_dir).expanduser() / name
-    run_dir = run_dir.expanduser().absolute()
-    if (run_dir / "events.jsonl").exists():
-        raise CliError(f"{run_dir} already holds a run; give another --run-dir")
-    job = Job(config.absolute(), run_dir, job_id, tuple(sets), allow_unknown=allow_unknown)
-    return Plan(loaded, job, LocalLauncher())
+        run_dir = (run_dir or Path(loaded.config.logging.runs_dir) / name).expanduser().absolute()
+        if (run_dir / "events.jsonl").exists():
+            raise CliError(f"{run_dir} already holds a run; give another --run-dir")
+    job = Job(config.absolute(), run_dir, job_id, tuple(sets), allow_unknown=allow_unknown, key=key)
+    return Plan(loaded, job, launcher)
 
 
 def tell_warnings(plan: Plan) -> None:
-    if plan.loaded.warnings:
+    if plan.loaded and plan.loaded.warnings:
         say(told(plan.loaded.warnings))
 
 
-def launch(plan: Plan) -> tuple[LocalRunSource, Started]:
-    """Start the coordinator. CliError: its folder cannot be made, or it cannot be started."""
+def launch(plan: Plan) -> Started:
+    """Start the coordinator. CliError: it could not be, and why."""
     try:
-        started = plan.launcher.start(plan.job)
-    except OSError as error:
-        raise CliError(
-            f"cannot start the run in {plan.job.run_dir}: {error.strerror or error}; give another --run-dir"
-        ) from error
-    return LocalRunSource(plan.job.run_dir), started
+        return plan.launcher.start(plan.job)
+    except LaunchError as error:
+        lines = [clean(line, 1000) for text in (str(error), error.hint) for line in text.splitlines()]
+        raise CliError("\n".join(lines), code=USAGE if error.refused else FAILED) from error
 
 
-def follow(plan: Plan, source: LocalRunSource, started: Started, args: argparse.Namespace) -> tuple[Json, int]:
+def run_of(plan: Plan, started: Started) -> RunAt:
+    place = started.source.place
+    return RunAt(place.rstrip("/").rpartition("/")[2], place, started.source, plan.job.run_dir)
+
+
+def follow(plan: Plan, started: Started, args: argparse.Namespace) -> tuple[Json, int]:
     """Print progress until the run has ended, and then how. Gives its last status and the exit code."""
     stream = words(args)
-    printer = Printer(stream, quiet=args.quiet)
-    follower = follower_of(plan, source, started, printer)
+    follower = follower_of(plan, started, args)
     status, code = follower.run()
-    for line in ending(status):
-        say(line, stream)
+    if status:
+        for line in ending(status):
+            say(line, stream)
+    if follower.timed_out or (follower.interrupts and plan.launcher.outlives):
+        say(f"{started.where} goes on; `{program()} show {started.source.place} --follow` follows it again", stream)
     return status, exit_code(status, code, started)
 
 
-def follower_of(plan: Plan, source: LocalRunSource, started: Started, printer: Printer) -> Follower:
-    told = {problem.code for problem in plan.loaded.warnings}
-    follower = Follower(source, printer, started=started, steers=True, log_interval=plan.log_interval, told=told)
+def follower_of(plan: Plan, started: Started, args: argparse.Namespace) -> Follower:
+    """Options of polling (WIRE 4.5) that are not given: a run of this machine is looked at often, and to its end."""
+    elsewhere = plan.launcher.outlives
+    look_s, limit_s = getattr(args, "poll_interval", None), getattr(args, "poll_timeout", None)
+    printer = printer_of(getattr(args, "stream_format", "cli"), words(args), quiet=args.quiet)
+    follower = Follower(
+        started.source,
+        printer,
+        started=started,
+        steers=not elsewhere,
+        log_interval=plan.log_interval,
+        told={problem.code for problem in plan.loaded.warnings} if plan.loaded else (),
+        look_s=look_s or (ELSEWHERE_LOOK_S if elsewhere else LOOK_S),
+        timeout_s=limit_s or (ELSEWHERE_LIMIT_S if elsewhere else None),
+    )
     if plan.job.resume:
         follower.skip_history()
     return follower

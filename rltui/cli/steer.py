@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
-from rltui.cli.common import add_run_argument, chosen_run
+from rltui.cli.common import add_run_argument, ask, chosen_run, unanswered
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.launch.runs import RunAt
 from rltui.model.live_values import live_values
-from rltui.sources.base import TERMINAL, Unreadable
-from rltui.sources.local import LocalRunSource
+from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.text import clean
 
 STEERING = ("pause", "resume", "stop", "kill", "checkpoint", "evaluate", "set")
@@ -32,25 +31,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if not args.timeout >= 0:
+        raise CliError("--timeout is a number of seconds, 0 or more")
     values = _values(args)
-    folder = chosen_run(args)
-    source = LocalRunSource(folder)
-    state = _state(folder, source)
+    chosen = chosen_run(args)
+    source = chosen.source
+    state = _state(chosen, source)
     if state in TERMINAL:
-        raise CliError(f"{folder.name} is not running: it is {state}", code=FAILED)
-    try:
-        control_id = source.request(args.verb, values)
-    except OSError as error:
-        raise CliError(
-            f"the request to {args.verb} could not be written in {folder}/control: {error.strerror}", code=FAILED
-        ) from error
+        raise CliError(f"{chosen.name} is not running: it is {state}", code=FAILED)
+    control_id = ask(chosen, args.verb, values)
     if args.verb == "kill":
         source.kill()
     answer = _wait(source, control_id, args)
     kind = "unanswered" if answer is None else str(answer["type"]).removeprefix("rl.control.")
-    if args.verb == "kill" and kind != "done" and _state(folder, source) in TERMINAL:
+    if args.verb == "kill" and kind != "done" and _state(chosen, source) in TERMINAL:
         kind = "done"  # it was ended from here, and could not say so
-    say(_told(folder, args.verb, kind, answer), words(args))
+    say(_told(chosen, args.verb, kind, answer), words(args))
     data = {} if answer is None else answer.get("data") or {}
     emit(
         {
@@ -80,7 +76,7 @@ def _values(args: argparse.Namespace) -> Json:
         raise CliError(str(error)) from None
 
 
-def _wait(source: LocalRunSource, control_id: str, args: argparse.Namespace) -> Json | None:
+def _wait(source: RunSource, control_id: str, args: argparse.Namespace) -> Json | None:
     """The last answer: done or refused, or what there is when the time is up or the run is over."""
     begun, told = time.monotonic(), False
     while True:
@@ -97,7 +93,7 @@ def _wait(source: LocalRunSource, control_id: str, args: argparse.Namespace) -> 
         time.sleep(LOOK_S)
 
 
-def _told(folder: Path, verb: str, kind: str, answer: Json | None) -> str:
+def _told(chosen: RunAt, verb: str, kind: str, answer: Json | None) -> str:
     message = "" if answer is None else clean(answer.get("message"), 600)
     match kind:
         case "done":
@@ -105,12 +101,12 @@ def _told(folder: Path, verb: str, kind: str, answer: Json | None) -> str:
         case "refused":
             return message
         case "accepted":
-            return f"{folder.name} accepted, and has not done it yet; `rltui show {folder.name}` tells when it has"
-    return f"{folder.name} has not answered. The request stays in its control folder; look at {folder}/logs."
+            return f"{chosen.name} accepted, and has not done it yet; `rltui show {chosen.name}` tells when it has"
+    return f"{unanswered(chosen)}."
 
 
-def _state(folder: Path, source: LocalRunSource) -> str | None:
+def _state(chosen: RunAt, source: RunSource) -> str | None:
     try:
         return (source.status() or {}).get("state")
     except Unreadable as error:
-        raise CliError(f"{folder}: {error}", code=FAILED) from error
+        raise CliError(f"{chosen}: {error}", code=FAILED) from error

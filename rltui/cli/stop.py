@@ -1,15 +1,14 @@
-"""`rltui stop RUN [--now]`: asks through the control folder, and claims no success before the run ended."""
+"""`rltui stop RUN [--now]`: asks it through its source, and claims no success before the run ended."""
 
 from __future__ import annotations
 
 import argparse
 import time
 
-from rltui.cli.common import add_run_argument, chosen_run, summary
+from rltui.cli.common import add_run_argument, ask, chosen_run, summary, unanswered
 from rltui.cli.follow import ending
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
-from rltui.sources.base import TERMINAL, Unreadable
-from rltui.sources.local import LocalRunSource
+from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.text import clean
 
 LOOK_S = 0.2
@@ -30,24 +29,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    folder = chosen_run(args)
-    source = LocalRunSource(folder)
+    chosen = chosen_run(args)
+    source = chosen.source
     try:
         status = source.status()
     except Unreadable as error:
-        raise CliError(f"{folder}: {error}", code=FAILED) from error
+        raise CliError(f"{chosen}: {error}", code=FAILED) from error
     if status is not None and status.get("state") in TERMINAL:
-        say(f"{folder.name} is not running: it is {status['state']}", words(args))
-        emit({"stopped": True, "answer": None, **summary(folder, status)}, as_json=args.json, out=args.out)
+        say(f"{chosen.name} is not running: it is {status['state']}", words(args))
+        emit({"stopped": True, "answer": None, **summary(chosen, status)}, as_json=args.json, out=args.out)
         return OK
-    verb = "kill" if args.now else "stop"
-    try:
-        control_id = source.request(verb)
-    except OSError as error:
-        raise CliError(
-            f"the request to {verb} could not be written in {folder}/control: {error.strerror}", code=FAILED
-        ) from error
-    if args.now:
+    waits = chosen.backend is not None and (status or {}).get("state") in (None, "queued")
+    control_id = "" if waits else ask(chosen, "kill" if args.now else "stop")
+    if args.now or waits:  # of a job that waits its turn nobody reads requests
         source.kill()
     status, answer = _wait(source, control_id, args)
     stopped = status is not None and status.get("state") in TERMINAL
@@ -56,20 +50,19 @@ def run(args: argparse.Namespace) -> int:
             say(line, words(args))
     elif answer is None:
         say(
-            f"{folder.name} has not answered. The request stays in its control folder; "
-            f"look at {folder}/logs, or end it with `rltui stop {folder.name} --now`.",
+            f"{unanswered(chosen)}, or end it with `rltui stop {chosen.name if chosen.folder else chosen} --now`.",
             words(args),
         )
     elif answer["type"] == "rl.control.refused":
-        say(f"{folder.name} refused: {clean(answer.get('message'))}", words(args))
+        say(f"{chosen.name} refused: {clean(answer.get('message'))}", words(args))
     else:
-        say(f"{folder.name} accepted and is still stopping; see `rltui show {folder.name}`", words(args))
+        say(f"{chosen.name} accepted and is still stopping; see `rltui show {chosen.name}`", words(args))
     data = {"stopped": stopped, "control_id": control_id, "answer": answer and answer["type"]}
-    emit({**data, **summary(folder, status)}, as_json=args.json, out=args.out)
+    emit({**data, **summary(chosen, status)}, as_json=args.json, out=args.out)
     return OK if stopped else FAILED
 
 
-def _wait(source: LocalRunSource, control_id: str, args: argparse.Namespace) -> tuple[Json | None, Json | None]:
+def _wait(source: RunSource, control_id: str, args: argparse.Namespace) -> tuple[Json | None, Json | None]:
     """The last status and the last answer, when the run has ended, has refused, or the time is up."""
     begun, told = time.monotonic(), None
     while True:

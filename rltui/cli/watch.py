@@ -13,7 +13,6 @@ from rltui.cli.output import FAILED, OK, say, words
 from rltui.cli.start import Plan, exit_code, follow
 from rltui.launch.base import Started
 from rltui.sources.base import TERMINAL, Json
-from rltui.sources.local import LocalRunSource
 
 BEGIN_S = 20.0  # that a coordinator is given to write its first status
 
@@ -22,14 +21,15 @@ def on_a_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def watch(plan: Plan, source: LocalRunSource, started: Started, args: argparse.Namespace) -> tuple[Json, int]:
+def watch(plan: Plan, started: Started, args: argparse.Namespace) -> tuple[Json, int]:
     """Show the run until the person leaves; then, if it has ended, say how. Its last status and the exit code."""
     if not _began(plan, started):
-        return follow(plan, source, started, args)  # it says why there is nothing to show
+        return follow(plan, started, args)  # it says why there is nothing to show
     options = default_options()
-    options.runs_dir = plan.job.run_dir.parent
-    code = open_app(options, plan.job.run_dir)
-    status = source.status() or {}
+    if plan.job.run_dir is not None:
+        options.runs_dir = plan.job.run_dir.parent
+    code = open_app(options, started.source.place)
+    status = started.source.status() or {}
     state = status.get("state")
     if code != OK or state not in TERMINAL:  # what became of a run that goes on has been said
         return status, code
@@ -40,7 +40,9 @@ def watch(plan: Plan, source: LocalRunSource, started: Started, args: argparse.N
 
 def _began(plan: Plan, started: Started) -> bool:
     """Wait for the first status. False: the coordinator has ended without one."""
-    written, deadline = plan.job.run_dir / "status.json", time.monotonic() + BEGIN_S
+    if plan.job.run_dir is None:
+        return True  # its server has it
+    written, deadline = plan.job.folder / "status.json", time.monotonic() + BEGIN_S
     while not written.exists() and time.monotonic() < deadline:
         if started.exit_code() is not None:
             return written.exists()

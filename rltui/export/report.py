@@ -10,7 +10,7 @@ from typing import Any
 
 from rltui.charts.numbers import number
 from rltui.charts.parts import Mark, Series
-from rltui.charts.smooth import Ema, default_weight
+from rltui.charts.smooth import Ema, default_weight, titled
 from rltui.cli.progress import duration
 from rltui.doctor.checkup import Checkup
 from rltui.doctor.doctor import speaking
@@ -126,7 +126,7 @@ def _findings(checkup: Checkup) -> list[str]:
 
 def _course(model: RunModel) -> list[str]:
     found = marks(model.events)
-    figures = [_figure(shown.title, shown.series, found) for shown in _shown(model)]
+    figures = [_figure(titled(shown.title, shown.plan.ema), shown.series, found) for shown in _shown(model)]
     return ['<div class="grid">', *figures, "</div>"]
 
 
@@ -198,7 +198,9 @@ def _all_metrics(model: RunModel) -> list[str]:
     for name in ordered(model.metrics.names()):
         groups.setdefault(group_of(name), []).append(name)
     for group, names in groups.items():
-        figures = [_figure(name, [_smoothed(model, name)], (), small=True) for name in names]
+        figures = [
+            _figure(titled(name, default_weight(name)), [_smoothed(model, name)], (), small=True) for name in names
+        ]
         summary = f'<summary>{_text(group, 80)} <span class="dim">{len(names)}</span></summary>'
         parts.append(f'<details>{summary}<div class="grid small">{"".join(figures)}</div></details>')
     return parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 import rltui
-from rltui.launch.base import Job, Launcher, Started
+from rltui.launch.base import Job, Launcher, LaunchError, Started
 from rltui.processes import kill_leader
 from rltui.sources.early import LOG, PROTOCOL, last_error, tail
+from rltui.sources.local import LocalRunSource
 from trainer.rundir.layout import RunPaths, make_folder
 from trainer.rundir.process import ProcessId
 
@@ -23,44 +25,62 @@ LITTLE_ROOM = 4096  # bytes free, under which the coordinator could not even say
 class LocalLauncher(Launcher):
     name = "local"
 
-    def command(self, job: Job) -> list[str]:
-        # -P: a folder named `trainer` where the user happens to stand must not shadow ours
-        argv = [sys.executable, "-P", "-m", "trainer", "run", str(job.config)]
-        argv += ["--run-dir", str(job.run_dir), "--job-id", job.job_id]
-        for item in job.sets:
-            argv += ["--set", item]
-        if job.allow_unknown:
-            argv.append("--allow-unknown")
-        if job.resume:
-            argv.append("--resume")
-        if job.from_step is not None:
-            argv += ["--from", str(job.from_step)]
-        if job.take_over:
-            argv.append("--take-over")
-        return argv
+    def shown(self, job: Job) -> str:
+        return shlex.join(trainer_argv(job))
 
     def start(self, job: Job) -> LocalRun:
-        paths = RunPaths(job.run_dir)
-        make_folder(paths.root, parents=True)
-        make_folder(paths.logs)
-        with _append(paths, PROTOCOL) as out, _append(paths, LOG) as err:
-            offsets = out.seek(0, os.SEEK_END), err.seek(0, os.SEEK_END)
-            process = subprocess.Popen(
-                self.command(job),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=_environment(),
-                start_new_session=True,
-            )
+        paths = RunPaths(job.folder)
+        try:
+            make_folder(paths.root, parents=True)
+            make_folder(paths.logs)
+            with _append(paths, PROTOCOL) as out, _append(paths, LOG) as err:
+                offsets = out.seek(0, os.SEEK_END), err.seek(0, os.SEEK_END)
+                process = subprocess.Popen(
+                    trainer_argv(job),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    env=environment(job),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            why = f"cannot start the run in {job.folder}: {error.strerror or error}"
+            raise LaunchError(why, "give another --run-dir", refused=True) from error
         return LocalRun(process, paths, *offsets)
+
+
+def trainer_argv(job: Job) -> list[str]:
+    """The command that is the run's coordinator, on a machine that has this very environment."""
+    # -P: a folder named `trainer` where the user happens to stand must not shadow ours
+    argv = [sys.executable, "-P", "-m", "trainer", "run", str(job.config)]
+    argv += ["--run-dir", str(job.folder), "--job-id", job.job_id]
+    for item in job.sets:
+        argv += ["--set", item]
+    if job.allow_unknown:
+        argv.append("--allow-unknown")
+    if job.resume:
+        argv.append("--resume")
+    if job.from_step is not None:
+        argv += ["--from", str(job.from_step)]
+    if job.take_over:
+        argv.append("--take-over")
+    return argv
+
+
+def environment(job: Job) -> dict[str, str]:
+    """The job's, such that the run and its children find the packages that this very program was loaded from."""
+    home = str(Path(rltui.__file__).resolve().parent.parent)
+    rest = job.environ.get("PYTHONPATH")
+    path = f"{home}{os.pathsep}{rest}" if rest else home
+    return {**job.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
 class LocalRun(Started):
     def __init__(self, process: subprocess.Popen[bytes], paths: RunPaths, protocol_from: int, log_from: int) -> None:
         self._process, self._paths = process, paths
         self._protocol_from, self._log_from = protocol_from, log_from
-        self.pid = process.pid
+        self.source = LocalRunSource(paths.root)
+        self.pid, self.where = process.pid, f"pid {process.pid}"
         self._identity: ProcessId | None
         try:
             self._identity = ProcessId.of(process.pid)
@@ -94,14 +114,6 @@ class LocalRun(Started):
         if self._identity is not None:
             kill_leader(self._identity)
         self._process.wait()
-
-
-def _environment() -> dict[str, str]:
-    """Ours, such that the run and its children find the packages that this very program was loaded from."""
-    home = str(Path(rltui.__file__).resolve().parent.parent)
-    rest = os.environ.get("PYTHONPATH")
-    path = f"{home}{os.pathsep}{rest}" if rest else home
-    return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
 def _append(paths: RunPaths, name: str) -> BinaryIO:

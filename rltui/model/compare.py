@@ -60,7 +60,13 @@ class Comparison:
 
     def config(self) -> list[Key]:
         """Every key, in the order of the configs."""
-        return keys([run.values for run in self.runs])
+        unknown = self.config_unknown()
+        return keys([None if i in unknown else run.values for i, run in enumerate(self.runs)])
+
+    def config_unknown(self) -> list[int]:
+        """Runs whose config was not recorded: a resolved one has every key, but for those of free tables."""
+        counts = [len(run.values or ()) for run in self.runs]
+        return [i for i, run in enumerate(self.runs) if run.values is None or 2 * counts[i] < max(counts)]
 
     # Curves
 
@@ -154,7 +160,7 @@ class Comparison:
             "at": self.at,
             "runs": [one.json() for one in self.outcomes()],
             "config": [key.json() for key in config if key.differs],
-            "config_unknown": [i for i, run in enumerate(self.runs) if run.values is None],
+            "config_unknown": self.config_unknown(),
             "keys": len(config),
             "metrics": [
                 {"name": name, "last": [run.metrics.latest.get(name) for run in self.runs]} for name in self.metrics()

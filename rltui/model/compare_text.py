@@ -22,7 +22,20 @@ def lines(comparison: Comparison) -> list[str]:
 
 
 def _outcomes(comparison: Comparison) -> list[str]:
-    head = ("", "RUN", "STATE", "STEP", "REWARD", "EVAL", "AT STEP", "BEST EVAL", "EPISODES", "TOKENS", "TIME", "WHY")
+    head = (
+        "",
+        "RUN",
+        "STATE",
+        "STEP",
+        "REWARD (EMA)",
+        "EVAL",
+        "AT STEP",
+        "BEST EVAL",
+        "EPISODES",
+        "TOKENS",
+        "TIME",
+        "WHY",
+    )
     rows = [head]
     for i, one in enumerate(comparison.outcomes()):
         rows.append(
@@ -51,7 +64,7 @@ def _whole(value: object) -> str:
 def _config(comparison: Comparison) -> list[str]:
     keys = comparison.config()
     differing = [key for key in keys if key.differs]
-    unknown = [LETTERS[i] for i, run in enumerate(comparison.runs) if run.values is None]
+    unknown = [LETTERS[i] for i in comparison.config_unknown()]
     words = f"config: {len(differing)} of {len(keys)} keys differ" if keys else "config"
     found = [words + (f"; not known of {', '.join(unknown)}" if unknown else "")]
     for key in differing:

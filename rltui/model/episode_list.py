@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltui.model.episode_query import number_of, parse, value_of
-from rltui.model.episode_view import EpisodeView
+from rltui.model.episode_view import SLICE_ROWS, EpisodeView
 from rltui.model.episodes import EpisodeRows
 from rltui.model.fates import Fates
 from rltui.sources.base import Json
@@ -49,6 +49,16 @@ def view_of(rows: EpisodeRows, fates: Fates, text: str, sort: str) -> EpisodeVie
         fields=tuple(dict.fromkeys(fields)),
         fates=fates,
     )
+
+
+def nearest_iteration(rows: EpisodeRows, iteration: int, split: str | None = None) -> int | None:
+    """Of the iterations with recorded episodes the nearest one, the earlier of two; None: there is none."""
+    found: set[int] = set()
+    for n0 in range(0, rows.recorded, SLICE_ROWS):
+        for row in rows.source.index(n0, n0 + SLICE_ROWS, ("iteration", "split")):
+            if isinstance(row.get("iteration"), int) and split in (None, row.get("split")):
+                found.add(row["iteration"])
+    return min(found, key=lambda one: (abs(one - iteration), one), default=None)
 
 
 def _key(by: str) -> Callable[[Json], float | None]:

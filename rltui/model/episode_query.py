@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rltui.model.expressions import LINE_LIMIT, BadExpression, compiled
+
 Row = dict[str, Any]  # an index row with its fate (model.fates); `said`: gives the text when it is asked for
 Test = Callable[[Row], bool]
 
@@ -50,13 +52,13 @@ WORDS = {"stop": "stop", "excl": "excl", "split": "split", "clipped": "clip"}
 LATE = frozenset({"adv", "s", "clip", "lag", "used", "excl"})  # known only later: see model.fates
 _SAID = ("stop", "excl", "split")
 _LONGEST = 40  # characters of a word that are looked at: no expression takes long on them
-LINE_LIMIT = 4_096  # of a line that was said
 NAMES = (*NUMBERS, *WORDS, "text")
 _VALUE = r'"(?P<quoted>[^"]*)"|/(?P<pattern>(?:[^/\\]|\\.)+)/|(?P<value>[^\s<>=!"/][^\s<>=!]*)'
 _TERM = re.compile(
     r"(?P<no>not\s+)?(?:has:(?P<has>\w+)|(?P<name>[A-Za-z]+)\s*(?P<op><=|>=|!=|<|>|=)\s*(?:" + _VALUE + r")"
     r"|/(?P<regex>(?:[^/\\]|\\.)+)/|(?P<word>\S+))"
 )
+_SEEMS_NESTED = re.compile(r"[<>=]|\bhas:|\s(?:and|or)\s")
 
 
 class FilterError(ValueError):
@@ -98,6 +100,8 @@ def parse(text: str) -> Filter | None:
             if joint == "or":
                 alternatives.append([])
         else:
+            if text[at] == "(" and _SEEMS_NESTED.search(text, at):
+                raise FilterError(at, "there are no parentheses: `and` binds closer than `or`, and `not` one term")
             test, used = _term(found)
             alternatives[-1].append(_not(test) if found["no"] else test)
             fields.update(dict.fromkeys(used))
@@ -182,44 +186,9 @@ def _lines(row: Row) -> Iterator[str]:
 def _pattern(found: re.Match[str], part: str) -> Callable[[str], Any]:
     text, at = found[part], found.start(part)
     try:
-        pattern = re.compile(text, re.IGNORECASE)
-        slow = _slow(text)
-    except re.error as error:
-        raise FilterError(at + (error.pos or 0), f"not a regular expression: {error.msg}") from None
-    except (RecursionError, OverflowError):
-        raise FilterError(at, "not a regular expression that can be searched for: too large") from None
-    if slow:
-        raise FilterError(at, f"this expression may take for ever: {slow}")
-    return pattern.search
-
-
-def _slow(text: str) -> str:
-    """Why it cannot be run on what others wrote; "" if it can. A search in a thread cannot be interrupted."""
-    from re import _parser  # type: ignore[attr-defined]  # nothing public tells what an expression is made of
-
-    repeats = 0
-
-    def walk(parsed: Any, inside: bool) -> str:
-        nonlocal repeats
-        for op, argument in parsed:
-            name = str(op)
-            if name in ("MAX_REPEAT", "MIN_REPEAT"):
-                endless = int(argument[1]) > 64
-                if endless and inside:
-                    return "it repeats what repeats"
-                repeats += endless
-                if why := walk(argument[2], inside or endless):
-                    return why
-                continue
-            if name == "GROUPREF":
-                return "it refers back to a group"
-            parts = argument if isinstance(argument, tuple | list) else ()
-            for part in (piece for one in parts for piece in (one if isinstance(one, list) else [one])):
-                if isinstance(part, _parser.SubPattern) and (why := walk(part, inside)):
-                    return why
-        return ""
-
-    return walk(_parser.parse(text), False) or ("more than three open repeats" if repeats > 3 else "")
+        return compiled(text, re.IGNORECASE).search
+    except BadExpression as error:
+        raise FilterError(at + (error.column or 0), str(error)) from None
 
 
 def number_of(value: Any) -> float | None:

@@ -48,13 +48,19 @@ class EpisodeView:
         self._found = array("q")  # n in order of the record
         self._keys: list[Any] = []  # of each of them
         self._shown = array("q")
-        self.scanned = 0
+        self._low = self._high = 0  # the rows low <= n < high were looked at, the newest first
+        self._sorted_at = 0  # how many were, at the last sort
         self._again = False
 
     @property
     def total(self) -> int:
         """Rows to be looked at; all of them are when `scanned` is as much."""
         return self.rows.recorded
+
+    @property
+    def scanned(self) -> int:
+        """Rows looked at."""
+        return self._high - self._low
 
     def __len__(self) -> int:
         return len(self._shown)
@@ -79,27 +85,46 @@ class EpisodeView:
     def scan(self) -> Iterator[tuple[int, int]]:
         """Look at the rows that came since; (scanned, total) after each slice. Call again when there are more.
 
-        Unreadable. What was found so far shows after each slice, a sorted view once it is through.
+        Unreadable. What was found so far shows after each slice, of a sorted view whenever that is twice as much.
         """
         if self._version != self.rows.version:
             self._forget()
         self._look_again()
-        while self.scanned < self.rows.recorded:
-            upto = min(self.scanned + (TEXT_ROWS if self._texts else SLICE_ROWS), self.rows.recorded)
-            for row in self._slice(self.scanned, upto):
-                if self._keep is None or self._keep(row):
-                    self._found.append(row["n"])
-                    reward = number_of(row.get("R"))
-                    self.rewards.append(float("nan") if reward is None else reward)
-                    if self._key is not None:
-                        self._keys.append(self._key(row))
-            self.scanned = upto
+        size = TEXT_ROWS if self._texts else SLICE_ROWS
+        if not self.scanned:
+            self._low = self._high = self.rows.recorded
+        while self.scanned < (total := self.rows.recorded):
+            if self._high < total:
+                n0, self._high = self._high, min(self._high + size, total)
+                self._take(n0, self._high, newer=True)
+            else:
+                n1, self._low = self._low, max(0, self._low - size)
+                self._take(self._low, n1, newer=False)
             if self._key is None:
                 self._shown = self._found[:]
+            elif self.scanned >= 2 * self._sorted_at:
+                self._sort()
             yield self.scanned, self.rows.recorded
         if self._key is not None and (len(self._shown) != len(self._found) or self._again):
-            self._shown = self._sorted()
-            self._again = False
+            self._sort()
+
+    def _take(self, n0: int, n1: int, newer: bool) -> None:
+        """Look at the rows n0 <= n < n1, which are newer or older than all that were looked at."""
+        found, rewards, keys = array("q"), array("d"), []
+        for row in self._slice(n0, n1):
+            if self._keep is None or self._keep(row):
+                found.append(row["n"])
+                reward = number_of(row.get("R"))
+                rewards.append(float("nan") if reward is None else reward)
+                if self._key is not None:
+                    keys.append(self._key(row))
+        if newer:
+            self._found, self.rewards, self._keys = self._found + found, self.rewards + rewards, self._keys + keys
+        else:
+            self._found, self.rewards, self._keys = found + self._found, rewards + self.rewards, keys + self._keys
+
+    def _sort(self) -> None:
+        self._shown, self._sorted_at, self._again = self._sorted(), self.scanned, False
 
     def _slice(self, n0: int, n1: int) -> Iterator[Json]:
         fields = None if self._fields is None else tuple({*self._fields, "R"} - {"said"})
@@ -124,16 +149,17 @@ class EpisodeView:
             return
         low = self._fates.low_since(self._told)
         self._told = self._fates.version
-        if low is not None and low < self.scanned:
-            cut = bisect_left(self._found, low)
-            del self._found[cut:], self._keys[cut:], self.rewards[cut:]
-            self.scanned, self._again = low, True
+        if low is not None and low < self._high:
+            self._high = max(low, self._low)
+            cut = bisect_left(self._found, self._high)
+            self._found, self._keys, self.rewards = self._found[:cut], self._keys[:cut], self.rewards[:cut]
+            self._again = True
 
     def _forget(self) -> None:
         """Rows were taken back: what still counts stays, and nothing before it needs a second look."""
         self._version = self.rows.version
-        if self.scanned > self.rows.recorded:  # it is another run now
-            self.scanned = 0
+        if self._high > self.rows.recorded:  # it is another run now
+            self._low = self._high = self._sorted_at = 0
             self._found, self.rewards = array("q"), array("d")
             self._keys = []
         kept = [at for at, n in enumerate(self._found) if self.rows.counts(n)]

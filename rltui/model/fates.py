@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from rltui.sources.base import Json, RunSource
@@ -15,6 +16,7 @@ from rltui.sources.base import Json, RunSource
 FIELDS = ("adv", "s", "clip", "lag", "used")  # that it adds to an index row, besides `excl`
 CLIPS = ("none", "low", "high")
 _NUMBERS = ("adv", "s", "lag", "used")
+_NUMBER = (int, float)  # and no bool
 
 
 class Fates:
@@ -37,11 +39,9 @@ class Fates:
                 self._clear()
                 part = self._source.update_lines(None)
                 self._cursor = part.cursor
-            for line in part.rows:
-                self._take(line)
+            low = self._take(part.rows)
             if part.rows or anew:
-                numbers = [line["n"] for line in part.rows if type(line.get("n")) is int]
-                self._lows.append(0 if anew else min(numbers, default=0))
+                self._lows.append(0 if anew else low)
                 yield self.version
             if not part.more:
                 return
@@ -75,31 +75,37 @@ class Fates:
         for column in (*self._columns.values(), self._clip, self._excl):
             del column[:]
 
-    def _take(self, line: Json) -> None:
-        n = line.get("n")
-        if type(n) is not int or not 0 <= n < 1 << 31:
-            return
-        grow = n + 1 - len(self._clip)
-        if grow > 0:
-            if grow > 1_000_000:  # damage must not cost memory
-                return
-            for column in self._columns.values():
-                column.extend([math.nan] * grow)
-            self._clip.extend([-1] * grow)
-            self._excl.extend([0] * grow)
-        kind = line.get("kind")
-        for name, key in (("adv", "adv"), ("s", "s"), ("lag", "lag")):
-            self._put(name, n, line.get(key))
-        if kind == "use":
-            self._put("used", n, line.get("step"))
-            if line.get("clip") in CLIPS:
-                self._clip[n] = max(self._clip[n], CLIPS.index(line["clip"]))
-        code = line.get("excl")
-        if isinstance(code, str):
-            if code not in self._codes and len(self._codes) < 200:
-                self._codes.append(code)
-            self._excl[n] = self._codes.index(code) if code in self._codes else 0
+    def _take(self, lines: list[Json]) -> int:
+        """The lowest n among them; 0 where none has one."""
+        lines = [line for line in lines if type(line.get("n")) is int and 0 <= line["n"] < 1 << 31]
+        adv, s, lag, used = (self._columns[name] for name in _NUMBERS)
+        for line in lines:
+            n, get = line["n"], line.get
+            if n >= len(self._clip) and not self._grow(n + 1):
+                continue
+            with suppress(OverflowError):  # a number that no float holds
+                if type(value := get("adv")) in _NUMBER:
+                    adv[n] = value
+                if type(value := get("s")) in _NUMBER:
+                    s[n] = value
+                if type(value := get("lag")) in _NUMBER:
+                    lag[n] = value
+                if get("kind") == "use" and type(value := get("step")) in _NUMBER:
+                    used[n] = value
+            if get("kind") == "use" and (clip := get("clip")) in CLIPS:
+                self._clip[n] = max(self._clip[n], CLIPS.index(clip))
+            if isinstance(code := get("excl"), str):
+                if code not in self._codes and len(self._codes) < 200:
+                    self._codes.append(code)
+                self._excl[n] = self._codes.index(code) if code in self._codes else 0
+        return min((line["n"] for line in lines), default=0)
 
-    def _put(self, name: str, n: int, value: Any) -> None:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            self._columns[name][n] = value
+    def _grow(self, size: int) -> bool:
+        more = size - len(self._clip)
+        if more > 1_000_000:  # damage must not cost memory
+            return False
+        for column in self._columns.values():
+            column.extend([math.nan] * more)
+        self._clip.extend([-1] * more)
+        self._excl.extend([0] * more)
+        return True

@@ -42,7 +42,7 @@ class JudgeFeed:
         part = source.judge(self._cursor)
         if part.rewind is not None:
             self._begin()
-            changed = True
+            part, changed = source.judge(None), True  # a rewind gives again the last rows only
         self._cursor = part.cursor
         self._take(part.rows)
         some, more = self._read_pairs(source)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rltui.sources.base import RunSource
 from trainer.judge.agreement import spearman
 from trainer.judge.cost import spent
 from trainer.judge.score import overall
-from trainer.rundir.reader import RunReader
 
 Json = dict[str, Any]
 _FIELDS = ("cid", "iteration", "split", "R", "O", "je", "jo", "excl")
@@ -111,30 +111,36 @@ class Row:
         return asdict(self)
 
 
-def judged(reader: RunReader, weights: tuple[float, float]) -> tuple[list[Row], Calls]:
+def judged(source: RunSource, weights: tuple[float, float]) -> tuple[list[Row], Calls]:
     """Every judged episode that counts, oldest first; and all calls.
 
     Args:
         weights: of event and outcome in the reward.
     """
     total, by_cid = Calls(), dict[str, Calls]()
-    for line in reader.judge_lines():
+    for line in _calls(source):
         total.add(line)
         by_cid.setdefault(str(line.get("cid")), Calls()).add(line)
     rows = []
-    for index in _index(reader):
+    for index in _index(source):
         calls = by_cid.get(str(index.get("cid")))
         if calls is not None:
             rows.append(_row(index, calls, weights))
     return rows, total
 
 
-def _index(reader: RunReader) -> Iterator[Json]:
-    reader.resumes()
-    count = reader.episode_count()
+def _calls(source: RunSource) -> Iterator[Json]:
+    part = source.judge()
+    yield from part.rows
+    while part.more:
+        part = source.judge(part.cursor)
+        yield from part.rows
+
+
+def _index(source: RunSource) -> Iterator[Json]:
+    count = source.episode_count()
     for start in range(0, count, _BLOCK):
-        rows = reader.index_fields(_FIELDS, start, min(start + _BLOCK, count))
-        yield from (row for row in rows if reader.row_counts(row))
+        yield from source.index(start, min(start + _BLOCK, count), _FIELDS)
 
 
 def _row(index: Json, calls: Calls, weights: tuple[float, float]) -> Row:

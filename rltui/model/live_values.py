@@ -43,4 +43,16 @@ def live_values(words: Sequence[str]) -> Json:
             raise ValueError(f"{fits[0]}: {error}") from None
         if isinstance(values[fits[0]], float) and not isfinite(values[fits[0]]):
             raise ValueError(f"{fits[0]} = {clean(text.strip(), 100)} is no finite number")  # and none of JSON
+    _check(values)
     return values
+
+
+def _check(values: Json) -> None:
+    """ValueError: a value that no run would take, whatever its other keys are."""
+    from trainer.config.check import type_problems
+    from trainer.config.migrate import migrate
+    from trainer.config.sources import from_overrides
+
+    entries, _ = migrate(from_overrides(values))
+    for problem in type_problems({entry.key: entry for entry in entries})[0]:
+        raise ValueError(f"{problem.key} = {problem.value}: {problem.why}; allowed: {problem.allowed}")

@@ -9,7 +9,14 @@ from rltui.charts.parts import Mark
 from rltui.text import clean
 from rltui.words import short
 
-MARKED = {"set", "checkpoint", "evaluate"}  # requests that leave a mark
+MARKED = {
+    "set",
+    "checkpoint",
+    "evaluate",
+    "pause",
+    "resume",
+    "stop",
+}  # requests that leave a mark; kill writes nothing after it
 
 
 def marks(events: Iterable[Mapping[str, Any]]) -> tuple[Mark, ...]:

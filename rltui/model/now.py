@@ -24,11 +24,7 @@ def now_lines(status: Status | None, metrics: MetricStore, groups: Sequence[Mapp
     latest = metrics.latest
     pipeline = status.get("pipeline") or {}
     lines: list[Line] = []
-    error = status.get("error") or {}
-    if error:
-        lines.append(("cause", clean(error.get("message"), 400), "act"))
-        if error.get("hint"):
-            lines.append(("to do", clean(error.get("hint"), 400), "text"))
+    lines += cause_lines(status)
     if status.get("state") not in TERMINAL and pipeline:
         lines += _pipeline(pipeline)
     waiting = status.get("waiting")
@@ -76,6 +72,13 @@ def now_lines(status: Status | None, metrics: MetricStore, groups: Sequence[Mapp
     for warning in (status.get("warnings") or [])[-2:]:
         lines.append(("warning", clean(warning.get("text"), 300), "watch"))
     return lines
+
+
+def cause_lines(status: Status | None) -> list[Line]:
+    """Why it failed, and what to do; none of a run that did not."""
+    error = (status or {}).get("error") or {}
+    lines = [("cause", clean(error.get("message"), 400), "act")] if error else []
+    return [*lines, ("to do", clean(error.get("hint"), 400), "text")] if error.get("hint") else lines
 
 
 def _pipeline(pipeline: Mapping[str, Any]) -> list[Line]:

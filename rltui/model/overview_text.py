@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rltui.charts.draw import draw
 from rltui.charts.parts import Options
+from rltui.charts.smooth import titled
 from rltui.model.event_view import told
 from rltui.model.marks import marks
 from rltui.model.now import now_lines
@@ -19,6 +20,7 @@ from rltui.text_lines import wrap
 if TYPE_CHECKING:
     from rltui.doctor.doctor import Finding
     from rltui.look.look import Look
+    from rltui.model.metrics import MetricStore
     from rltui.model.run import RunModel
 
 CHART_ROWS = 7
@@ -56,6 +58,12 @@ def text(model: RunModel, findings: Sequence[Finding], look: Look, columns: int,
     return [line.rstrip() for line in lines]
 
 
+def reward_chart(metrics: MetricStore, look: Look, columns: int) -> list[str]:
+    """The first chart alone; no lines while there is nothing to draw."""
+    first = charts(metrics)[0]
+    return _chart(first, Options(growing=True), look, max(LEAST, min(MOST, columns))) if first.series else []
+
+
 def _beside(row: Sequence[str], size: int) -> str:
     return _GAP.join(cell + " " * (size - width(cell)) for cell in row)
 
@@ -70,7 +78,7 @@ def _chart(shown: Shown, options: Options, look: Look, columns: int) -> list[str
     level = "ascii" if look.ascii else "braille"
     drawing = draw(shown.series, options, columns, CHART_ROWS, level, look)
     lines = ["".join(part for part, _ in line) for line in drawing.lines]
-    return [_title(shown.title, drawing.description.title(look), look, columns), *lines]
+    return [_title(titled(shown.title, shown.plan.ema), drawing.description.title(look), look, columns), *lines]
 
 
 def _health(findings: Sequence[Finding], look: Look, columns: int) -> list[str]:

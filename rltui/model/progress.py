@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Status = Mapping[str, Any]
 BAR_CELLS = (8, 24)  # least, most
+STATUS_S = 2.0  # between two writings of a status
 
 
 def progress(status: Status | None, look: Look, cells: int, now: float) -> list[Part]:
@@ -80,9 +81,9 @@ def _facts(status: Status, ended: bool, now: float) -> list[tuple[str, str]]:
 def elapsed(status: Status, now: float) -> float | None:
     """Seconds in all attempts, counted on since the status was written while the run goes on."""
     seconds, at = status.get("elapsed_s"), epoch(status.get("updated_at"))
-    if seconds is None or status.get("state") in TERMINAL or at is None:
+    if seconds is None or status.get("state") in TERMINAL or status.get("silent") or at is None:
         return seconds
-    return seconds + min(10.0, max(0.0, now - at))  # a status is written every 2 s
+    return seconds + min(STATUS_S, max(0.0, now - at))
 
 
 def epoch(iso: Any) -> float | None:

@@ -59,6 +59,7 @@ class RunModel:
         self.place = source.place
         self.name = clean(PurePath(source.place).name or source.place, 200)
         self._feeds: dict[type, Feed] = {}
+        self.asked = False  # whether its status was looked for once
         self.error: str | None = None  # why the run, or a part of it, cannot be read now; the data is the last known
         self._clear()
 
@@ -114,12 +115,15 @@ class RunModel:
         return Change(frozenset(changed), bool(waiting))
 
     def _read_status(self, changed: set[str]) -> bool:
-        status = self.source.status()
-        known = self.status
+        first, known = not self.asked, self.status
+        try:
+            status = self.source.status()
+        finally:
+            self.asked = True
         if known is not None and status is not None and known.get("job_id") != status.get("job_id"):
             self._clear()  # another run has taken the folder
             changed.update(("events", "metrics", "groups", "episodes", "checkpoints"))
-        if status != known:
+        if status != known or first:
             self.status = status
             changed.add("status")
         return False

@@ -39,7 +39,9 @@ STATUS: Json = {
         "gpus": [{**dict.fromkeys(("index", "util", "used_bytes", "total_bytes"), NUMBER), "role": WORD}],
     },
     "lag": dict.fromkeys(("mean", "max", "limit"), NUMBER),
-    "children": [{**dict.fromkeys(("rank", "pid", "start_time", "gpu"), NUMBER), "role": WORD, "log": WORD}],
+    "children": [
+        {**dict.fromkeys(("rank", "pid", "start_time", "gpu"), NUMBER), "role": WORD, "log": WORD, "host": WORD}
+    ],
     "gateway": {"url": WORD, "public_url": WORD},
     "engines": [dict.fromkeys(("url", "kind", "version", "state"), WORD)],
     "task_app": {"url": WORD, "state": WORD},

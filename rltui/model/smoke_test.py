@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rltui.smoke.events import (
     PLAYED,
+    RECORDED,
     Asks,
     Began,
     CallSeen,
@@ -146,7 +147,7 @@ class SmokeModel:
                     self._replace(episode)
 
     def _ended(self, episode: Episode) -> None:
-        if episode.stage != PLAYED:
+        if episode.stage not in (PLAYED, RECORDED):
             self.row(episode.stage).done += 1
         if episode.stage == GROUPS:
             self._grouped.append(episode)
@@ -159,6 +160,15 @@ class SmokeModel:
             play.turns = list(episode.turns)
 
     # What is asked
+
+    def asks_the_same(self, play: Play) -> bool | None:
+        """Whether the app begins the seed of a recorded prompt with that very prompt today; None: it has not yet."""
+        for other in self.plays.values():
+            if other.stage == PLAYED and other.seed == play.seed and other.n > play.n:
+                first = other.turns[0].messages_tail if other.turns else other.tail
+                recorded = play.turns[0].messages_tail if play.turns else play.tail
+                return None if first is None or recorded is None else _said(first) == _said(recorded)
+        return None
 
     def row(self, id: str) -> StageRow:
         return next(row for row in self.stages if row.id == id)
@@ -221,6 +231,10 @@ class SmokeModel:
         if (here is not None and here <= WANTED) or not larger:
             return None
         return next((size for size in larger if known[size] <= WANTED), larger[-1])
+
+
+def _said(messages: tuple[Json, ...]) -> list[tuple[object, str]]:
+    return [(message.get("role"), text_of(message)) for message in messages]
 
 
 def text_of(message: Json) -> str:

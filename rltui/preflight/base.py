@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from rltui.launch.base import Launcher
     from rltui.model.estimates import Facts
     from rltui.preflight.gpus import Gpu
     from trainer.config import Loaded, RunConfig
@@ -75,6 +76,7 @@ class Context:
     sets: tuple[str, ...] = ()
     allow_unknown: bool = False
     run_dir: Path | None = None  # None: a new one in logging.runs_dir
+    launcher: Launcher | None = None  # of the target; None: this machine
     environ: Mapping[str, str] = field(default_factory=dict)
     loaded: Loaded | None = None
     facts: Facts | None = None

@@ -6,11 +6,14 @@ import time
 from datetime import datetime
 
 from rltui.cli.configs import amount, counts
+from rltui.cli.output import CliError
 from rltui.cli.progress import duration
+from rltui.cli.start import load_for, plan_of
 from rltui.cli.task_apps import start_problems
+from rltui.launch.base import Launcher
 from rltui.preflight.base import Context, Found, ok, skipped
 from rltui.smoke.kept import read_kept
-from trainer.config import ConfigError, Problem, load
+from trainer.config import ConfigError, Loaded, Problem, load
 
 MOST = 6  # problems that are told one by one
 
@@ -19,7 +22,7 @@ def valid(context: Context) -> Found:
     """Reads the file; everything else needs it."""
     tried = f"rltui validate {context.config}"
     try:
-        loaded = load(context.config, sets=context.sets, environ=context.environ, allow_unknown=context.allow_unknown)
+        loaded, context.sets = _loaded(context)
     except ConfigError as error:
         first = error.problems[0]
         rest = f" (and {len(error.problems) - 1} more)" if len(error.problems) > 1 else ""
@@ -31,6 +34,14 @@ def valid(context: Context) -> Found:
         text = f"valid, {', '.join(counts(warnings))}: {_said(first)}"
         return Found("warn", text, first.fix, first.key, tried, _notes(warnings[1:]))
     return ok(amount(loaded.derived), tried=tried)
+
+
+def _loaded(context: Context) -> tuple[Loaded, tuple[str, ...]]:
+    options = {"environ": context.environ, "allow_unknown": context.allow_unknown}
+    if context.launcher is None:
+        return load(context.config, sets=context.sets, **options), context.sets
+    loaded, sets = load_for(context.launcher, context.config, context.sets, **options)
+    return loaded, tuple(sets)
 
 
 def starts(context: Context) -> Found:
@@ -62,10 +73,26 @@ def smoke_report(context: Context) -> Found:
 
 
 def target(context: Context) -> Found:
-    """Where it will run."""
+    """Where it will run, and what is to be known of that place."""
+    if context.launcher is not None and context.launcher.name != "local":
+        return _elsewhere(context, context.launcher)
     if context.cfg.compute.launcher != "local":
         return skipped(f"compute.launcher = {context.cfg.compute.launcher}")
     return ok("this machine, in a session of its own: it goes on without this terminal")
+
+
+def _elsewhere(context: Context, launcher: Launcher) -> Found:
+    assert context.loaded is not None
+    try:
+        options = {"run_dir": context.run_dir, "allow_unknown": context.allow_unknown, "launcher": launcher}
+        facts = launcher.facts(plan_of(context.loaded, context.config, context.sets, **options).job)
+    except CliError as error:  # of the folder, of which another check says it too
+        return Found("fail", str(error))
+    worst = next((fact for ok_ in (False, None) for fact in facts if fact.ok is ok_), None)
+    if worst is None:
+        return ok(*[fact.text for fact in facts] or ("nothing is known of it",))
+    notes = tuple(f"{fact.name}: {fact.text}" for fact in facts if fact is not worst)
+    return Found("warn" if worst.ok is None else "fail", f"{worst.name}: {worst.text}", worst.fix, notes=notes)
 
 
 def _said(problem: Problem) -> str:

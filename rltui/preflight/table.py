@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rltui.launch.base import Launcher
 from rltui.preflight.base import Check
 from rltui.preflight.config import smoke_report, starts, target, valid
 from rltui.preflight.machine import devices, disk, folder, memory, packages, ports
@@ -26,4 +27,15 @@ CHECKS: tuple[Check, ...] = (
     Check("judge", "judge", judge),
     Check("task_app", "task app", contract, needs=("config", "starts"), limit_s=LIMIT_S, holds=True),
 )
-TARGETS = ("local",)  # where a run can be started: what is built
+# What has no meaning where the run is elsewhere: on nodes of a cluster that sees our files, on the machine of a server.
+_OF_THIS_MACHINE = frozenset({"gpus", "memory", "ports", "way_back"})
+_OF_A_SERVER = frozenset({"config", "smoke", "target"})
+
+
+def checks_of(launcher: Launcher | None) -> tuple[Check, ...]:
+    """Those of a launch at this target; None: this machine."""
+    if launcher is None or launcher.name == "local":
+        return CHECKS
+    if launcher.shares_disk:
+        return tuple(check for check in CHECKS if check.id not in _OF_THIS_MACHINE)
+    return tuple(check for check in CHECKS if check.id in _OF_A_SERVER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.screen import Screen
@@ -21,9 +20,7 @@ def entries(app: RltuiApp, screen: Screen[object]) -> list[Entry]:
     found = action_entries(app, screen)
     runs = app.get_screen("runs")
     if isinstance(runs, RunsScreen):
-        found += [
-            Entry("run", row.name, partial(app.open_run, Path(row.path)), detail=row.state) for row in runs.rows.all()
-        ]
+        found += [Entry("run", row.name, partial(app.open_run, row.path), detail=row.state) for row in runs.rows.all()]
     found += fields(app)
     model = app.opened.model if app.opened is not None else None
     if model is not None:

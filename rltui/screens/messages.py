@@ -28,6 +28,14 @@ class RunsFailed(Message):
         self.why = why
 
 
+class ServerRuns(Message):
+    """All that is known of the jobs of a server; one row more for the server itself while it gives no answer."""
+
+    def __init__(self, server: str, rows: list[RunRow]) -> None:
+        super().__init__()
+        self.server, self.rows = server, rows
+
+
 class RunOpened(Message):
     """The model of the run that was asked for is there; it is still empty."""
 

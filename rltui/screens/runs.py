@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from textual import events, on
@@ -12,14 +12,15 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.timer import Timer
 
+from rltui.launch.runs import is_address, job_at, server_name, split
 from rltui.screens.base import AppScreen
-from rltui.screens.messages import RunsChanged, RunsFailed
+from rltui.screens.messages import RunsChanged, RunsFailed, ServerRuns
 from rltui.screens.own_app import own_app
 from rltui.screens.runs_detail import RunDetail
 from rltui.screens.runs_line import head
-from rltui.screens.runs_list import RunRows
-from rltui.sources.find import is_run
-from rltui.watch import FolderWatcher, is_live
+from rltui.screens.runs_list import FOLDER, RunRows
+from rltui.sources.find import NoSuchRun, is_run
+from rltui.watch import FolderWatcher, ServerWatcher, is_live
 from rltui.widgets.bindings import bindings
 from rltui.widgets.instead import Instead
 from rltui.widgets.lines import Lines, focus_now, look_of
@@ -27,6 +28,9 @@ from rltui.widgets.pane import Pane
 from rltui.widgets.prompt import Prompt
 from rltui.widgets.virtual_list import VirtualList
 from rltui.words import shortened
+
+if TYPE_CHECKING:
+    from rltui.sources.folder import RunRow
 
 DETAIL_ROWS = 28  # from this height on the strip below the list shows
 PAUSE_S = 0.15  # that the cursor rests before the strip follows: a held key sends the list alone
@@ -68,8 +72,10 @@ class RunsScreen(AppScreen):
             yield ColumnNames()
             yield VirtualList(self.rows, id="runs")
             yield Instead()
-            yield Prompt("/", placeholder="words in name, state or label", id="filter")
-            yield Prompt("path", placeholder="of a run, or of a folder of runs", id="attach")
+            yield Prompt("/", placeholder="words in name, state, label, host or tags", id="filter")
+            yield Prompt(
+                "path", placeholder="of a run or of a folder of runs; http://HOST:PORT or ssh://USER@HOST", id="attach"
+            )
         with Pane(title="Run", id="detail"):
             yield RunDetail()
 
@@ -84,7 +90,7 @@ class RunsScreen(AppScreen):
     def show_folder(self, folder: Path) -> None:
         """List the runs of another folder from now on."""
         self._folder, self._scanned = folder, (0, 1)
-        self.rows.clear()
+        self.rows.clear(FOLDER)
         if self.is_mounted:
             self.query_one("#runs", VirtualList).update_rows()
             self._update()
@@ -98,16 +104,33 @@ class RunsScreen(AppScreen):
             period_s=period_s,
         )
 
+    def server_watcher(self, name: str) -> ServerWatcher:
+        return ServerWatcher(name, found=lambda *found: self.post_message(ServerRuns(*found)))
+
+    def forget_server(self, name: str) -> None:
+        self.rows.clear(name)
+        self.query_one("#runs", VirtualList).update_rows()
+        self._update()
+
+    @on(ServerRuns)
+    def _server_runs(self, event: ServerRuns) -> None:
+        if event.server in own_app(self).servers:  # it was not forgotten meanwhile
+            self._take(event.server, event.rows, self.rows.missing(event.server, event.rows))
+
     @on(RunsChanged)
     def _runs_changed(self, event: RunsChanged) -> None:
         self._scanned = (event.scanned, event.total)
+        self._take(FOLDER, event.rows, event.gone)
+
+    def _take(self, origin: str, rows: list[RunRow], gone: list[str]) -> None:
+        """Show what has come from the folder or from a server."""
         self.rows.now = time.time()
         runs = self.query_one("#runs", VirtualList)
-        for row in event.rows:
+        for row in rows:
             before = self.rows.of(row.path)
             if before is not None and is_live(before.state) and not is_live(row.state):
-                own_app(self).ended(row.path, row.state)
-        same = self.rows.update(event.rows, event.gone)
+                own_app(self).ended(row.path, row.state, row.name)
+        same = self.rows.update(rows, gone, origin)
         if same is None and not self._moved:
             runs.set_rows(self.rows)  # the newest run, until the person has chosen one
         elif same is None:
@@ -119,8 +142,12 @@ class RunsScreen(AppScreen):
 
     @on(RunsFailed)
     def _failed(self, event: RunsFailed) -> None:
-        self.rows.clear()
+        self.rows.clear(FOLDER)
         self.query_one("#runs", VirtualList).update_rows()
+        if len(self.rows):
+            self.say(event.why, "act")
+            self._update()
+            return
         self.add_class("-none")
         self.query_one("#list", Pane).set_info("")
         self.query_one(Instead).say(
@@ -132,7 +159,9 @@ class RunsScreen(AppScreen):
         shown, known = len(self.rows), self.rows.known
         scanned, total = self._scanned
         pane = self.query_one("#list", Pane)
-        pane.set_title(f"Runs in {shortened(self._folder)}")
+        servers = len(own_app(self).servers)
+        beside = f" and {servers} server{'s' * (servers != 1)}" if servers else ""
+        pane.set_title(f"Runs in {shortened(self._folder)}{beside}")
         info = f"{known} run{'' if known == 1 else 's'}"
         if self._filter:
             info = f"showing {shown} of {known}"
@@ -159,10 +188,21 @@ class RunsScreen(AppScreen):
     # The cursor
 
     @property
-    def path(self) -> Path | None:
-        """The run under the cursor."""
+    def where(self) -> str | None:
+        """Folder or address of the run under the cursor; the line of a server that gives no answer is no run."""
         at = self.query_one("#runs", VirtualList).cursor
-        return Path(self.rows.row(at).path) if at < len(self.rows) else None
+        return self.rows.row(at).path if at < len(self.rows) and not self._server_here() else None
+
+    def _server_here(self) -> str | None:
+        """The server whose own line is under the cursor."""
+        server = self._origin_here()
+        at = self.query_one("#runs", VirtualList).cursor
+        return server if server and self.rows.row(at).path == server else None
+
+    def _origin_here(self) -> str:
+        """The server of the run under the cursor; "" of one of the folder."""
+        at = self.query_one("#runs", VirtualList).cursor
+        return self.rows.origin(at) if at < len(self.rows) else FOLDER
 
     @on(VirtualList.Highlighted, "#runs")
     def _highlighted(self, event: VirtualList.Highlighted) -> None:
@@ -173,8 +213,11 @@ class RunsScreen(AppScreen):
 
     @on(VirtualList.Selected, "#runs")
     def _selected(self) -> None:
-        if self.path is not None:
-            own_app(self).open_run(self.path)
+        if self.where is not None:
+            own_app(self).open_run(self.where)
+        elif (server := self._server_here()) is not None:
+            own_app(self).look_at_server(server)
+            self.say(f"asking {server}")
 
     def _show_detail(self) -> None:
         at = self.query_one("#runs", VirtualList).cursor
@@ -218,15 +261,43 @@ class RunsScreen(AppScreen):
 
     @on(Prompt.Submitted, "#attach")
     def _attach_path(self, event: Prompt.Submitted) -> None:
+        if is_address(event.value.strip()):
+            self._attach_address(event)
+            return
         path = Path(event.value.strip()).expanduser()
         if not event.value.strip() or not path.is_dir():
             event.prompt.set_note(f"no folder {path}" if event.value.strip() else "a path, please", "watch")
             return
         self._leave_attach(event)
         if is_run(path):
-            own_app(self).open_run(path.absolute())
+            own_app(self).open_run(str(path))
         else:
             own_app(self).watch_folder(path)
+
+    def _attach_address(self, event: Prompt.Submitted) -> None:
+        """A job opens, and the jobs of its server are listed from now on."""
+        address = event.value.strip().rstrip("/")
+        try:
+            server, job_id = split(address)
+        except NoSuchRun:
+            server, job_id = address, ""
+        try:
+            name = server_name(server)
+        except NoSuchRun as error:
+            event.prompt.set_note(str(error), "watch")
+            return
+        self._leave_attach(event)
+        own_app(self).add_server(name)
+        if job_id:
+            own_app(self).open_run(job_at(name, job_id))
+
+    def action_forget(self) -> None:
+        """List the jobs of this server no more."""
+        if server := self._origin_here():
+            own_app(self).forget_server(server)
+            self.say(f"the jobs of {server} are listed no more; a: lists them again")
+        else:
+            self.say("this run is one of the folder; x forgets a server")
 
     @on(Prompt.Cancelled, "#attach")
     def _leave_attach(self, event: Prompt.Changed) -> None:
@@ -234,8 +305,8 @@ class RunsScreen(AppScreen):
         focus_now(self.query_one("#runs"))
 
     def action_steer(self) -> None:
-        if self.path is not None:
-            own_app(self).steer_run(self.path)
+        if self.where is not None:
+            own_app(self).steer_run(self.where)
 
     def action_mark(self) -> None:
         runs = self.query_one("#runs", VirtualList)
@@ -258,9 +329,9 @@ class RunsScreen(AppScreen):
         own_app(self).copy_config()
 
     def action_copy_config(self) -> None:
-        if self.path is not None:
-            own_app(self).copy_config(self.path)
+        if self.where is not None:
+            own_app(self).copy_config(self.where)
 
     def action_copy(self) -> None:
-        if self.path is not None:
-            own_app(self).copy(str(self.path))
+        if self.where is not None:
+            own_app(self).copy(self.where)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rltui.look.look import Look
     from rltui.sources.folder import RunRow
 
+FOLDER = ""  # the origin of the runs of the folder; that of a job is the name of its server
 SORTS = ("newest", "name", "state", "reward")
 _STATE_ORDER = (
     "running",
@@ -33,6 +34,7 @@ class RunRows:
 
     def __init__(self) -> None:
         self._known: dict[str, RunRow] = {}
+        self._origins: dict[str, str] = {}  # by path
         self._shown: list[RunRow] = []
         self._filter: tuple[str, ...] = ()
         self.sort = SORTS[0]
@@ -67,28 +69,42 @@ class RunRows:
     def find(self, path: str) -> int | None:
         return next((i for i, row in enumerate(self._shown) if row.path == path), None)
 
-    def update(self, rows: Iterable[RunRow], gone: Iterable[str] = ()) -> list[int] | None:
-        """Take in rows that are new or changed. Gives the shown ones to draw anew; None: the order is another."""
+    def origin(self, i: int) -> str:
+        """FOLDER, or the name of the server that has it."""
+        return self._origins[self._shown[i].path]
+
+    def missing(self, origin: str, rows: Iterable[RunRow]) -> list[str]:
+        """Paths of what is known of an origin that are not among `rows`."""
+        there = {row.path for row in rows}
+        return [path for path, own in self._origins.items() if own == origin and path not in there]
+
+    def update(self, rows: Iterable[RunRow], gone: Iterable[str] = (), origin: str = FOLDER) -> list[int] | None:
+        """Take in rows of one origin that are new or changed. Gives the shown ones to draw anew; None: all of them."""
         before = [row.path for row in self._shown]
         changed = set()
         for row in rows:
             self._known[row.path] = row
+            self._origins[row.path] = origin
             changed.add(row.path)
-        for path in gone:
-            self._known.pop(path, None)
-            self.marks.discard(path)
+        self._drop(gone)
         self.arrange()
         if before != [row.path for row in self._shown]:
             return None
         return [i for i, path in enumerate(before) if path in changed]
 
-    def clear(self) -> None:
-        self._known.clear()
-        self._shown.clear()
-        self.marks.clear()
+    def clear(self, origin: str = FOLDER) -> None:
+        """Forget all of one origin."""
+        self._drop(self.missing(origin, ()))
+        self.arrange()
+
+    def _drop(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._known.pop(path, None)
+            self._origins.pop(path, None)
+            self.marks.discard(path)
 
     def filter(self, text: str) -> None:
-        """Keep the runs that have every word of `text` in name, state or label; all of them if it is blank."""
+        """Keep the runs that have every word of `text` in name, state, label, host or tags."""
         self._filter = tuple(text.casefold().split())
         self.arrange()
 
@@ -109,7 +125,7 @@ class RunRows:
     def _fits(self, row: RunRow) -> bool:
         if not self._filter:
             return True
-        text = f"{row.name} {row.state} {row.label or ''}".casefold()
+        text = f"{row.name} {row.state} {row.label or ''} {row.host or ''} {' '.join(row.tags)}".casefold()
         return all(word in text for word in self._filter)
 
     def cells(self, i: int, width: int, look: Look) -> list[Segment]:

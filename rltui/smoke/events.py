@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rltui.smoke.policies.base import Call
     from rltui.smoke.settings import Settings
 
+RECORDED = "recorded"  # in place of a stage: no episode, but the first prompt of one that a run recorded
 PLAYED = "play"  # what stands in Episode.stage of one that counts in no stage
 
 

@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
+from rltui.model.first_prompt import Prompt
 from rltui.smoke.bench import Bench
 from rltui.smoke.control import Control, Stopped
 from rltui.smoke.events import PLAYED, Done, Event, StageBegan, StageEnded
 from rltui.smoke.play import play
 from rltui.smoke.policies.base import Policy
+from rltui.smoke.recorded import ask_recorded
 from rltui.smoke.report import Report, Stage
 from rltui.smoke.settings import PERSON_TIMEOUT_S, Settings
 from rltui.smoke.stages.base import Check, Found, skipped
@@ -79,6 +81,14 @@ class Runner:
         """One episode more, which counts in no stage; first the stages that it needs, where they have not passed.
         The last event is Done. policy: another one than the test's."""
         return self._told(self._play(seed, policy or self.bench.policy))
+
+    def ask(self, seed: int, prompt: Prompt) -> AsyncIterator[Event]:
+        """The policy's answer to the first prompt that a run recorded of this seed."""
+        return self._told(self._ask(seed, prompt))
+
+    async def _ask(self, seed: int, prompt: Prompt) -> None:
+        with contextlib.suppress(Stopped):
+            await ask_recorded(self.bench, self.bench.policy, seed, prompt)
 
     async def _told(self, working: Coroutine[Any, Any, None]) -> AsyncIterator[Event]:
         """What happens while `working` runs."""

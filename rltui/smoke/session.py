@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable
 
+from rltui.model.first_prompt import Prompt
 from rltui.smoke.asked import Asked
 from rltui.smoke.control import Control
 from rltui.smoke.events import Asks, Began, EpisodeEnded, Event, Failed, Idle, Opened, Told
@@ -59,6 +60,10 @@ class Session:
         """One episode, played by the session's policy or by a person."""
         policy = PersonPolicy(self._ask) if by_hand else None
         self._call(lambda: self._jobs.put_nowait(("episode", lambda runner: runner.play(seed, policy))))
+
+    def ask(self, seed: int, prompt: Prompt) -> None:
+        """The policy's answer to a recorded first prompt."""
+        self._call(lambda: self._jobs.put_nowait(("prompt", lambda runner: runner.ask(seed, prompt))))
 
     def answer(self, line: str) -> None:
         """What the person who is asked has typed."""

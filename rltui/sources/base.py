@@ -10,7 +10,10 @@ from typing import Any
 Json = dict[str, Any]
 
 TERMINAL = frozenset({"succeeded", "failed", "cancelled"})
+UPDATE_FIELDS = ("n", "attempt", "step", "kind", "adv", "s", "clip", "lag", "excl")
 LOG_BYTES = 64 << 10  # of one read of a log
+# What one read over HTTP may ask for.
+MAX_ROWS, MAX_EVENTS, MAX_LOG_BYTES = 20_000, 5_000, 4 << 20
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,10 @@ class LogSlice:
 
 class Unreadable(Exception):
     """Something of a run is there but cannot be read; the text is the reason."""
+
+
+class Unreachable(Unreadable):
+    """Where the run lives gives no answer now; a later read may get one."""
 
 
 class RunSource(ABC):
@@ -100,7 +107,7 @@ class RunSource(ABC):
         """What became known of row n later: {adv, excl, detail, branches: {number: {w, s, clip, …}}}."""
 
     def update_lines(self, cursor: Any = None) -> Slice:
-        """What became known of episodes later, as it was written: {n, step, kind, …} (WIRE 5.6)."""
+        """What became known of episodes later, as it was written: UPDATE_FIELDS of each line (WIRE 5.6)."""
         return Slice([], cursor)
 
     def said(self, n0: int, n1: int) -> list[tuple[int, str]]:

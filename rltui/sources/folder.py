@@ -48,6 +48,7 @@ class RunRow:
     problem: str | None = None  # why it cannot be read
     finding: str | None = None  # of the doctor, the worst one at a glance
     finding_state: str | None = None  # act or watch
+    tags: tuple[str, ...] = ()  # name=value
 
 
 @dataclass
@@ -179,22 +180,22 @@ def _row_of(path: Path, status: Json | None, spark: tuple[float, ...]) -> RunRow
         name=clean(path.name, 300),
         path=str(path),
         job_id=clean(status.get("job_id") or job_id_of(path), 100),
-        label=_text(status.get("label"), 100),
-        state=_text(status.get("state"), 20) or "starting",
-        phase=_text(status.get("phase"), 20),
+        label=text(status.get("label"), 100),
+        state=text(status.get("state"), 20) or "starting",
+        phase=text(status.get("phase"), 20),
         silent=bool(status.get("silent")),
-        step=_int(status.get("step")),
-        steps=_int(totals.get("steps")),
-        reward=_float(latest.get(_REWARD)),
-        eval_reward=_float(latest.get("eval/reward_mean")),
+        step=whole(status.get("step")),
+        steps=whole(totals.get("steps")),
+        reward=number(latest.get(_REWARD)),
+        eval_reward=number(latest.get("eval/reward_mean")),
         spark=spark,
-        created=_epoch(status.get("created_at")),
-        updated=_epoch(status.get("updated_at")),
-        elapsed_s=_float(status.get("elapsed_s")),
-        eta_s=_float(status.get("eta_s")),
-        host=_text(status.get("host"), 100),
-        error=_text(error.get("message"), 300),
-        hint=_text(error.get("hint"), 300),
+        created=epoch(status.get("created_at")),
+        updated=epoch(status.get("updated_at")),
+        elapsed_s=number(status.get("elapsed_s")),
+        eta_s=number(status.get("eta_s")),
+        host=text(status.get("host"), 100),
+        error=text(error.get("message"), 300),
+        hint=text(error.get("hint"), 300),
     )
 
 
@@ -245,7 +246,7 @@ def _rewards(data: bytes) -> tuple[float, ...]:
             row = decode_object(line)
         except ValueError:
             continue
-        step, value = row.get("step"), _float(row.get(_REWARD))
+        step, value = row.get("step"), number(row.get(_REWARD))
         # Steps fall on the way back; where one does not, an attempt went on from before it.
         if value is None or not isinstance(step, int) or step >= before:
             continue
@@ -260,21 +261,21 @@ def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _text(value: Any, limit: int) -> str | None:
+def text(value: Any, limit: int) -> str | None:
     return (clean(value, limit) or None) if isinstance(value, str) else None
 
 
-def _int(value: Any) -> int | None:
+def whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _float(value: Any) -> float | None:
+def number(value: Any) -> float | None:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) > 1e300:
         return None
     return float(value) if isfinite(value) else None
 
 
-def _epoch(value: Any) -> float | None:
+def epoch(value: Any) -> float | None:
     from trainer.rundir.jsonl import from_iso
 
     try:

@@ -13,7 +13,7 @@ import msgspec
 
 from rltui.model.shape import EVENT, GROUP, STATUS, fitting
 from rltui.processes import kill_leader
-from rltui.sources.base import LOG_BYTES, TERMINAL, Json, LogSlice, RunSource, Slice, Unreadable
+from rltui.sources.base import LOG_BYTES, TERMINAL, UPDATE_FIELDS, Json, LogSlice, RunSource, Slice, Unreadable
 from rltui.sources.early import early_end
 from trainer.rundir import control, logread
 from trainer.rundir.checkpoints import list_checkpoints
@@ -25,14 +25,14 @@ from trainer.rundir.reader import ROW_FIELDS, RunReader
 INDEX_ROWS = 4_000  # decoded at a time: 2 MB
 
 
-class _At(NamedTuple):
+class Seen(NamedTuple):
     """How far a stream was read, and how many resumes were known then."""
 
     file: Cursor
     resumes: int
 
 
-class _Scanned(NamedTuple):
+class Sought(NamedTuple):
     """The search for rows that no longer count: with so many resumes known, all from row `below` on are done."""
 
     resumes: int
@@ -117,17 +117,17 @@ class LocalRunSource(RunSource):
             rows = [row for row in part.rows if self._reader.counts(row)]
         return Slice(rows, part.cursor, part.more, -1 if part.restarted else None)
 
-    def _stream(self, name: str, cursor: _At | None) -> Slice:
+    def _stream(self, name: str, cursor: Seen | None, fields: tuple[str, ...] | None = None) -> Slice:
         with self._reading(name):
-            part = self._reader.lines_after(name, cursor and cursor.file)
+            part = self._reader.lines_after(name, cursor and cursor.file, fields=fields)
             resumes = self._reader.resumes()  # after the lines: a resume is written before what follows it
         rewind = None
         if cursor is not None and len(resumes) > cursor.resumes:
             rewind = min(resume.from_step for resume in resumes[cursor.resumes :])
         if part.restarted:
             rewind = -1
-        rows = [row for row in part.rows if self._reader.counts(row)]
-        return Slice(rows, _At(part.cursor, len(resumes)), part.more, rewind)
+        rows = [row for row in part.rows if self._reader.counts(row)] if resumes else part.rows
+        return Slice(rows, Seen(part.cursor, len(resumes)), part.more, rewind)
 
     def episode_count(self) -> int:
         with self._reading("rollouts/index.jsonl"):
@@ -135,12 +135,13 @@ class LocalRunSource(RunSource):
 
     def index(self, n0: int, n1: int, fields: Sequence[str] | None = None) -> list[Json]:
         with self._reading("rollouts/index.jsonl"):
-            self._reader.resumes()
+            resumed = self._reader.resumes()
             if fields is None:
                 rows = self._reader.index(n0, n1)
             else:
                 rows = self._reader.index_fields((*ROW_FIELDS, *fields), n0, n1)
-        return [row for row in rows if type(row.get("n")) is int and n0 <= row["n"] < n1 and self._counts(row)]
+        rows = [row for row in rows if type(row.get("n")) is int and n0 <= row["n"] < n1]
+        return [row for row in rows if self._counts(row)] if resumed else rows
 
     def _counts(self, row: Json) -> bool:
         with self._reading("rollouts/groups.jsonl"):
@@ -149,9 +150,9 @@ class LocalRunSource(RunSource):
     def dropped(self, cursor: Any = None) -> Slice:
         with self._reading("rollouts/index.jsonl"):
             resumes = len(self._reader.resumes())
-            at = cursor or _Scanned(0, 0)
+            at = cursor or Sought(0, 0)
             if resumes > at.resumes:
-                at = _Scanned(resumes, self._reader.episode_count())
+                at = Sought(resumes, self._reader.episode_count())
             first = max(0, at.below - INDEX_ROWS)
             rows = self._reader.index_fields(ROW_FIELDS, first, at.below) if at.below else []
         ranges: list[list[int]] = []
@@ -163,7 +164,7 @@ class LocalRunSource(RunSource):
                 ranges[-1][1] = n + 1
             else:
                 ranges.append([n, n + 1])
-        return Slice(ranges[::-1], _Scanned(resumes, first), more=first > 0)  # type: ignore[arg-type]
+        return Slice(ranges[::-1], Sought(resumes, first), more=first > 0)  # type: ignore[arg-type]
 
     def episodes(self, split: str, iteration: int) -> list[Json]:
         found: list[Json] = []
@@ -187,7 +188,7 @@ class LocalRunSource(RunSource):
             return self._reader.merged_updates(n)
 
     def update_lines(self, cursor: Any = None) -> Slice:
-        return self._stream("rollouts/updates.jsonl", cursor)
+        return self._stream("rollouts/updates.jsonl", cursor, UPDATE_FIELDS)
 
     def said(self, n0: int, n1: int) -> list[tuple[int, str]]:
         from rltui.sources.texts import texts

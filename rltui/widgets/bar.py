@@ -26,6 +26,7 @@ class Bar(Widget):
     def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self._drawn = Strip.blank(0)
+        self._compared = False  # what is to be drawn is `_drawn`: cells beside those that differ are not sent
 
     def parts(self, width: int) -> Sequence[Part]:
         """The line in at most `width` cells."""
@@ -39,16 +40,20 @@ class Bar(Widget):
         """Repaint the cells that changed, nothing if none did."""
         if not self.is_mounted or not self.size.width:
             return
-        changed = changed_cells(self._drawn, self._draw())
+        before, self._drawn = self._drawn, self._draw()
+        changed = changed_cells(before, self._drawn)
         if changed is not None:
             start, end = changed
+            self._compared = True
             self.refresh(Region(start, 0, end - start, 1))
 
     def render_line(self, y: int) -> Strip:
         """The line, exactly as wide as the bar."""
         if y:
             return Strip.blank(self.size.width)
-        self._drawn = self._draw()
+        if not self._compared or self._drawn.cell_length != self.size.width:
+            self._drawn = self._draw()
+        self._compared = False
         return self._drawn
 
     def _draw(self) -> Strip:
@@ -60,6 +65,8 @@ class Bar(Widget):
 
 def changed_cells(old: Strip, new: Strip) -> tuple[int, int] | None:
     """(first, end) of the cells in which two lines differ; None: in none. Another width: all of the new one."""
+    if old == new:
+        return None
     if old.cell_length != new.cell_length:
         return (0, new.cell_length) if new.cell_length else None
     before, after = _cells(old), _cells(new)

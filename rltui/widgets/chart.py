@@ -68,6 +68,11 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.chart = chart
 
+        @property
+        def control(self) -> Chart:
+            """The chart, for `@on` with a selector."""
+            return self.chart
+
     class Described(Message):
         """`chart.description` changed: for the title of a pane."""
 
@@ -87,6 +92,8 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._series: list[Series] = []
         self._emas: dict[Pyramid, Ema] = {}
         self._drawing = Drawing([], Description())
+        self._strips: list[Strip] = []  # its lines, as the screen has them
+        self._worn: object = None  # what the strips were made for
         self._drawn_for: object = None  # size and look of the drawing; None: it is out of date
         self._catching_up = False
         self._pressed: int | None = None
@@ -133,15 +140,14 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._drawn_for = None
         if not (self.is_attached and self.size and self.is_on_screen):
             return
-        before = self._drawing.lines
+        before = self._strips
         self._draw()
-        lines = self._drawing.lines
-        if len(lines) != len(before):
+        if len(self._strips) != len(before):
             self.refresh()
             return
         regions = []
-        for y, (new, old) in enumerate(zip(lines, before, strict=True)):
-            if new != old and (cells := changed_cells(self._strip(old), self._strip(new))) is not None:
+        for y, (new, old) in enumerate(zip(self._strips, before, strict=True)):
+            if new is not old and (cells := changed_cells(old, new)) is not None:
                 regions.append(Region(cells[0], y, cells[1] - cells[0], 1))
         if regions:
             self.refresh(*regions)
@@ -150,28 +156,34 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         """One row of the screen."""
         if self._drawn_for != self._shown_as():
             self._draw()
-        if y >= len(self._drawing.lines):
+        if y >= len(self._strips):
             return Strip.blank(self.size.width, self.rich_style)
-        return self._strip(self._drawing.lines[y])
-
-    def _strip(self, line: Sequence[Run]) -> Strip:
-        look, width = look_of(self), self.size.width
-        segments = safe_segments(Segment(text, _rich(look, style)) for text, style in line)
-        return Strip(Segment.apply_style(segments, self.rich_style)).adjust_cell_length(width, self.rich_style)
+        return self._strips[y]
 
     def _shown_as(self) -> object:
         return self.size, id(look_of(self))
 
     def _draw(self) -> None:
-        look = look_of(self)
+        look, before = look_of(self), self._drawing.lines
         smoothed = self.ema > 0 and self._smooth()
         series = [replace(one, smooth=self._emas[one.pyramid].pyramid) for one in self._series] if smoothed else None
         level = "ascii" if look.ascii else "braille"
         self._drawing = draw(series or self._series, self.options, self.size.width, self.size.height, level, look)
         self._drawn_for = self._shown_as()
+        self._put_strips(before, look)
         if self._drawing.description != self.description:
             self.description = self._drawing.description
             self.post_message(self.Described(self))
+
+    def _put_strips(self, before: list[list[Run]], look: Look) -> None:
+        """Lines that are as they were `before` keep their strips."""
+        known, lines, base, width = self._strips, self._drawing.lines, self.rich_style, self.size.width
+        worn = (id(look), base, width)
+        same = worn == self._worn and len(lines) == len(before)
+        self._worn = worn
+        self._strips = [
+            known[y] if same and line == before[y] else _strip(line, look, base, width) for y, line in enumerate(lines)
+        ]
 
     def _smooth(self) -> bool:
         """Brings the averages up to date, a slice at a time; the raw data are shown until they are."""
@@ -339,6 +351,11 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
             return None
         place = (column - drawing.left + 0.5) / drawing.plot_width
         return drawing.x.value(min(1.0, max(0.0, place)))
+
+
+def _strip(line: Sequence[Run], look: Look, base: RichStyle, width: int) -> Strip:
+    segments = safe_segments(Segment(text, _rich(look, style)) for text, style in line)
+    return Strip(Segment.apply_style(segments, base)).adjust_cell_length(width, base)
 
 
 def _rich(look: Look, style: Style) -> RichStyle:

@@ -150,23 +150,24 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 
     def refresh_changed(self) -> None:
         """Anything may be another: repaint the lines in view that do not look as they did."""
-        width = self.size.width
-        regions = [Region(0, y, width, 1) for y in range(self.page_size) if self._strip(y) != self._drawn.get(y)]
+        width, base = self.size.width, self.rich_style
+        regions = [Region(0, y, width, 1) for y in range(self.page_size) if self._strip(y, base) != self._drawn.get(y)]
         if regions:
             self.refresh(*regions)
 
     def render_line(self, y: int) -> Strip:
         """One row of the screen, exactly as wide as the widget."""
-        strip = self._drawn[y] = self._strip(y)
+        strip = self._drawn[y] = self._strip(y, self.rich_style)
         return strip
 
-    def _strip(self, y: int) -> Strip:
+    def _strip(self, y: int, base: Style) -> Strip:
+        """`base`: the style below all lines, which is slow to find out."""
         width = self.size.width
         at = self.top + y
         if not 0 <= at < self._line_count:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, base)
         strip = Strip(safe_segments(self.line(at, width), look_of(self).ascii)).adjust_cell_length(width)
-        base, over = self.rich_style, self.line_style(at)
+        over = self.line_style(at)
         return Strip([Segment(text, _layered(base, style, over)) for text, style, _ in strip], width)
 
     # The mouse

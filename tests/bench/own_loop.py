@@ -1,9 +1,13 @@
 """In-flight updates against our own synchronous loop, same samples: speed, and what is learned.
 
     python tests/bench/own_loop.py [--json] [--sleep 2] [--seeds 0,1,2] [--iterations 24] [--every 6]
+                                   [--tiny] [--learning-rate 5e-5]
 
 The demo's model, task and rates with 32 episodes an iteration. `synchronous` is max_lag 0, `in-flight` max_lag 4;
-nothing else differs, and the runs of a seed follow each other. --sleep: seconds that the task app's environment takes
+nothing else differs, and the runs of a seed follow each other. The demo's rate is tuned for max_lag 0: its first update
+alone moves the policy by more than the clip range, and what is older than that teaches little. --tiny: a random model
+of 1M parameters learns the task of letters.py, all of its weights, at a constant rate: cheap enough for curves at
+several rates. --sleep: seconds that the task app's environment takes
 in each turn; there overlap is real, while on a CPU engine and learner share the cores. Each run is as a user runs it.
 
 Rows {mode, seed, samples_per_sec, trainer_idle, lag_mean, peak_rss_mb, eval}; eval: held-out means after 0, every, ...
@@ -24,6 +28,15 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 MODES = {"synchronous": 0, "in-flight": 4}
+TINY = {
+    "policy.model_name": "builtin:tiny",
+    "policy.trainer_mode": "full",
+    "services.task_url": Path(__file__).with_name("letters.py"),
+    "vllm.max_model_len": 256,
+    "training.dtype": "float32",
+    "training.lr_schedule": "constant",
+    "evaluation.temperature": 1.0,
+}
 EPISODES = 32
 WARM_UP = 2  # steps
 
@@ -35,18 +48,24 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--iterations", type=int, default=24)
     parser.add_argument("--every", type=int, default=6, help="iterations between evaluations; 0: first and last only")
+    parser.add_argument("--tiny", action="store_true", help="a random model and an easy task")
+    parser.add_argument("--learning-rate", type=float, help="instead of the demo's")
     options = parser.parse_args()
+    sets: dict[str, Any] = TINY if options.tiny else {}
+    if options.learning_rate is not None:
+        sets = {**sets, "training.learning_rate": options.learning_rate}
     rows = []
     for seed in map(int, options.seeds.split(",")):
         for mode in MODES:
-            rows.append(measure(mode, seed, options.sleep, options.iterations, options.every))
+            rows.append(measure(mode, seed, options.sleep, options.iterations, options.every, sets))
             if not options.json:
                 print(json.dumps(rows[-1]), flush=True)
     print(json.dumps({"rows": rows, "summary": summary(rows)}))
 
 
-def measure(mode: str, seed: int, sleep: float, iterations: int, every: int) -> dict[str, Any]:
+def measure(mode: str, seed: int, sleep: float, iterations: int, every: int, sets: dict[str, Any]) -> dict[str, Any]:
     sets = {
+        **sets,
         "rollout.episodes_per_batch": EPISODES,
         "rollout.max_concurrent_rollouts": 2 * EPISODES,
         "training.batch_size": EPISODES,

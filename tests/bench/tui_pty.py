@@ -10,6 +10,8 @@ first_paint_ms, bare_app_ms  start of the process to the first character that sh
                              app, started in turn; medians
 idle_*, rss_base_mb          the Runs screen, with ended runs only
 live_*                       the Overview of a run that writes an iteration a second
+six_*                        the Metrics tab of that run: six charts with a point each a second
+cursor_six_bytes             a move of the cursor that six charts share, of a run that has ended (median)
 open_100k_s                  start of the process to the episode list with its total on the screen (key R)
 key_*, bytes_per_key         cursor moves in that list while its run grows: first byte, bytes within 120 ms (median)
 rss_100k_mb                  after that
@@ -69,7 +71,9 @@ class Bench:
         )
 
     def measure(self, runs: Path, live: Path) -> Numbers:
-        return self.first_paint(runs) | self.idle(runs) | self.live(live) | self.many(live.parent)
+        small = next(runs.iterdir())
+        parts = (self.first_paint(runs), self.idle(runs), self.live(live), self.cursor(small), self.many(live.parent))
+        return {name: value for part in parts for name, value in part.items()}
 
     def first_paint(self, runs: Path) -> Numbers:
         ours: list[float] = []
@@ -93,7 +97,25 @@ class Bench:
             session.wait_for(lambda session: session.first_text())
             self.watched(session, 3)  # all that there was is read by then
             sent, cpu = self.watched(session)
-            return {"live_cpu_pct": cpu, "live_bytes_per_s": sent}
+            session.press("M")
+            self.watched(session, 5)  # the tabs that nobody has asked for are made in advance
+            six_sent, six_cpu = self.watched(session)
+            return {
+                "live_cpu_pct": cpu,
+                "live_bytes_per_s": sent,
+                "six_cpu_pct": six_cpu,
+                "six_bytes_per_s": six_sent,
+            }
+
+    def cursor(self, run: Path) -> Numbers:
+        with self.session(self.command, "attach", run) as session:
+            session.wait_for(lambda session: session.first_text())
+            session.press("M")
+            session.drain_until_quiet(3000)
+            session.press("enter")
+            session.drain_until_quiet(500)
+            presses = [self.move(session, 0, keys=("left", "left")) for _ in range(min(self.keys, 30))]
+            return {"cursor_six_bytes": statistics.median(press.bytes for press in presses)}
 
     def many(self, folder: Path) -> Numbers:
         run, first = self.big_run(folder)
@@ -115,9 +137,9 @@ class Bench:
                 "rss_100k_mb": session.rss_mb(),
             }
 
-    def move(self, session: TerminalSession, number: int) -> Press:
+    def move(self, session: TerminalSession, number: int, keys: tuple[str, str] = ("down", "up")) -> Press:
         session.drain_until_quiet(60)
-        return session.press("up" if number % (2 * ZIGZAG) >= ZIGZAG else "down")
+        return session.press(keys[number % (2 * ZIGZAG) >= ZIGZAG])
 
     def watched(self, session: TerminalSession, seconds: float | None = None) -> tuple[float, float]:
         """Bytes a second and % of a core, over a while in which nobody touches it."""

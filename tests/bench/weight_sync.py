@@ -1,6 +1,6 @@
 """How long new weights take to the engine: written by the learner, loaded, confirmed; and with the canary's check.
 
-python tests/bench/weight_sync.py [--json] [--model builtin:smollm2-135m] [--repeats 3] [--only vllm:lora]
+python -m tests.bench.weight_sync [--json] [--model builtin:smollm2-135m] [--repeats 3] [--only vllm:lora]
 
 Learner and engine are the processes of a run, here on the CPU, and calls are running meanwhile. `verified_seconds` is a
 sync and the canary after it. The weights are those of the start, sent again: their values do not matter here.

@@ -37,6 +37,15 @@ def test_json_has_all_of_it_and_words_say_the_same(runs, capsys):
     assert data["evaluation"]["words"][1] in words
 
 
+def test_a_run_whose_config_was_not_recorded_differs_in_none_of_its_keys(runs, capsys):
+    run_in(runs, "plain", number=3, judge=True)  # its record has a key of the judge, and no other
+    assert main(["compare", "plain", "alpha", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["config_unknown"] == [0] and data["config"] == [] and data["keys"] > 100
+    assert main(["compare", "plain", "alpha"]) == 0
+    assert "keys differ; not known of A" in capsys.readouterr().out
+
+
 def test_an_earlier_evaluation(runs, capsys):
     assert main(["compare", "alpha", "beta", "--at", "5", "--json"]) == 0
     assert [run["eval_step"] for run in json.loads(capsys.readouterr().out)["runs"]] == [0, 0]

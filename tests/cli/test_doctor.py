@@ -68,6 +68,22 @@ def test_a_dead_run_says_so(rltui, here):
     assert done.code == 1 and "D35 coordinator gone" in done.out and "--resume" in done.out
 
 
+def test_a_failed_run_is_said_to_have_failed_with_what_to_do(rltui, here):
+    folder = write(here, "failed")
+    error = json.loads((folder / "status.json").read_text())["error"]
+    done = rltui("doctor", "failed", "--rule", "D23")
+    assert done.code == 1
+    told = " ".join(done.out.split())
+    assert f"cause {error['message']} to do {error['hint']}" in told
+
+
+def test_the_step_is_that_of_the_status_where_no_metrics_are_left(rltui, here):
+    folder = write(here, "healthy")
+    (folder / "metrics.jsonl").unlink()
+    step = json.loads((folder / "status.json").read_text())["step"]
+    assert step and f"succeeded, step {step}" in rltui("doctor", "healthy").out
+
+
 def test_json_has_every_rule_with_its_fields(rltui, here):
     write(here, "collapsed", episodes=1312)
     done = rltui("doctor", "collapsed", "--json")

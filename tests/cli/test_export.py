@@ -105,5 +105,18 @@ def test_a_damaged_checkpoint_is_named_and_an_older_one_offered(run, here, capsy
 def test_what_is_there_is_not_overwritten_and_wrong_formats_are_refused(run, here, capsys):
     (here / "kept.csv").write_text("mine")
     assert export("metrics", "--out", "kept.csv") == 2 and (here / "kept.csv").read_text() == "mine"
+    assert export("metrics", "--out", "typo/x.csv") == 2 and not (here / "typo").exists()
+    assert "typo is no folder" in capsys.readouterr().err
+    assert export("metrics", "--out", "kept.csv/x.csv") == 2 and (here / "kept.csv").read_text() == "mine"
+    assert "kept.csv is no folder" in capsys.readouterr().err
     assert export("rollouts", "--format", "csv") == 2
     assert "jsonl or parquet, not into csv" in capsys.readouterr().err
+
+
+def test_a_source_that_cannot_be_read_is_not_blamed_on_the_target(run, here, capsys):
+    (run / "events.jsonl").unlink()
+    (run / "events.jsonl").mkdir()
+    assert export("adapter", "--out", "mine") == 3
+    told = capsys.readouterr().err
+    assert "its checkpoints cannot be read: Is a directory" in told and "written" not in told
+    assert not (here / "mine").exists()

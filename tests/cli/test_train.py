@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import time
@@ -52,10 +53,10 @@ def test_dry_run_shows_the_command_and_makes_nothing(rltui, here):
     found = json.loads(done.out)
     assert found["derived"]["steps"] == 4
     assert re.search(r"/runs/my-run-rl_[0-9a-f]{16}$", found["run_dir"])
-    command_line = " ".join(found["command"])
-    assert "-m trainer run" in command_line
-    assert "--set training.seed=3" in command_line
-    assert found["run_dir"].endswith(found["command"][found["command"].index("--job-id") + 1])
+    assert "-m trainer run" in found["command"]
+    assert "--set training.seed=3" in found["command"]
+    argv = shlex.split(found["command"])
+    assert found["run_dir"].endswith(argv[argv.index("--job-id") + 1])
     assert not (here / "runs").exists()
     words = rltui("train", "my.toml", "--dry-run").out
     assert "\nchecked: " in words
@@ -90,7 +91,7 @@ def test_a_task_app_that_is_there_is_fine(rltui, here):
 def test_task_url_and_model_are_spellings_of_set(rltui):
     done = rltui("train", "my.toml", "--dry-run", "--json", "--task-url", "http://127.0.0.1:8", "--model", "x/y")
     assert done.returncode == 0, done.err
-    line = json.loads(done.out)["command"]
+    line = shlex.split(json.loads(done.out)["command"])
     assert 'services.task_url="http://127.0.0.1:8"' in line
     assert 'policy.model_name="x/y"' in line
 

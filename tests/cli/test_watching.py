@@ -10,6 +10,7 @@ import pytest
 
 from rltui.cli import common
 from rltui.cli.main import main
+from rltui.cli.progress import duration
 from rltui.doctor.checkup import Checkup
 from rltui.model.now import now_lines
 from rltui.model.overview_view import PLANS
@@ -77,6 +78,15 @@ def test_overview_once_fits_the_columns_and_has_no_colours(rltui, here, monkeypa
     assert max(map(width, out.splitlines())) <= columns and "\x1b" not in out
     for words in ("failed-rl_0000000000000001", "step 30/30", "reward", "rules speak", "The task app answered 500"):
         assert words in out
+
+
+def test_overview_of_the_past_has_the_numbers_of_then_in_text_and_data(rltui, here):
+    write(here)
+    told = last_object(rltui("overview", "healthy", "--at", "20", "--json").out)
+    charts = {one["metric"]: one["value"] for chart in told["charts"] for one in chart["series"]}
+    assert told["step"] == 20 and told["reward"] == charts["reward/mean"] is not None
+    assert 0 <= told["eval_reward"] <= 1 and told["status"]["latest"]["eval/reward_mean"] == told["eval_reward"]
+    assert f"elapsed {duration(told['status']['elapsed_s'])}" in rltui("overview", "healthy", "--at", "20").out
 
 
 def test_overview_of_a_run_that_wrote_nothing_yet_says_so(rltui, here):

@@ -3,21 +3,15 @@
 import sys
 from pathlib import Path
 
+import rltui.launch.local
+import rltui.processes
 from rltui.cli.main import main
-from rltui.launch.local import LocalLauncher
 
 FAKE = Path(__file__).parent / "fake_coordinator.py"
-
-
-class FakeLauncher(LocalLauncher):
-    def command(self, job):
-        return [sys.executable, str(FAKE), *super().command(job)[4:]]
+real = rltui.launch.local.trainer_argv
 
 
 if __name__ == "__main__":
-    import rltui.cli.start
-    import rltui.processes
-
-    rltui.cli.start.LocalLauncher = FakeLauncher
+    rltui.launch.local.trainer_argv = lambda job: [sys.executable, str(FAKE), *real(job)[4:]]
     rltui.processes.GRACE_S = 0.5
     sys.exit(main())

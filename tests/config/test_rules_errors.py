@@ -35,6 +35,16 @@ ERRORS: dict[str, tuple[dict[str, str], str, str]] = {
         "means compute.gpu_count = 4, but compute.gpu_count = 2",
     ),
     "nodes of the local launcher": ({"compute.nodes": "2"}, "compute.nodes", "the local launcher has one node"),
+    "fewer GPUs than nodes": (
+        {"compute.nodes": "4", "compute.launcher": "ray", **gpus(2)},
+        "compute.nodes",
+        "the run has 2 GPUs, fewer than nodes",
+    ),
+    "one GPU that is shared, on two nodes": (
+        {"compute.nodes": "2", "compute.launcher": "ray", **gpus(2, type="single_node_colocate")},
+        "compute.nodes",
+        "which is on one node",
+    ),
     "split with one GPU": (
         gpus(1, type="single_node_split"),
         f"{TOPOLOGY}type",

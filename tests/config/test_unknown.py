@@ -190,11 +190,6 @@ def test_a_key_that_is_set_already_is_said_to_be(errors) -> None:
     assert problem.fix == "training.learning_rate"
 
 
-def test_a_key_that_is_not_built_is_said_to_be(errors) -> None:
-    [problem] = errors("compute.launchr=ray")
-    assert "`compute.launcher` (not built yet: " in problem.why
-
-
 def test_dots_inside_of_names_are_no_sections(errors, small) -> None:
     loaded = small(text=SMALL + '[tags]\n"team.name" = "x"\n[vllm]\n"a.b" = 1\n')
     assert loaded.config.tags == {"team.name": "x"}

@@ -85,6 +85,7 @@ FIRES: list[tuple[str, dict[str, Any], dict[str, Any], State, str]] = [
     ("D22", {"optim/clipped_frac": 0.6}, {}, State.WATCH, "60 % of the gradients"),
     ("D23", {"optim/skipped": [float(i == 110) for i in range(STEPS)]}, {}, State.WATCH, "step 111"),
     ("D23", {"optim/skipped": [float(i > 116) for i in range(STEPS)]}, {}, State.ACT, "3 of the last 50"),
+    ("D23", {"optim/skipped": 1.0, "batch/trainable_frac": 0.0}, {}, State.OK, "Every step was finite"),
     ("D23", {"gspo/loss": [nan if i == 100 else 0.1 for i in range(STEPS)]}, {}, State.WATCH, "1 of the last 50"),
     ("D24", {}, {"config": {"training.lora.dropout": 0.1}}, State.WATCH, "0.1 is written"),
     ("D25", {}, {"config": {"policy.top_p": 0.9}}, State.WATCH, "policy.top_p = 0.9"),

@@ -7,6 +7,7 @@ from trainer.config import load_text
 from trainer.config.machine import Machine
 from trainer.inference.choose import build_engines, engine_kind, engine_notes, vllm_settings
 from trainer.inference.engine import EngineError
+from trainer.placing.local import LocalPlacing
 from trainer.weights.choose import sync_mode
 
 
@@ -67,6 +68,7 @@ def test_an_option_that_ends_the_engine_is_refused_before_anything_starts(tiny, 
     monkeypatch.setattr("trainer.inference.choose.is_installed", lambda: True)
     asked = config("inference.engine=vllm", "vllm.max_model_len=1000", "vllm.enable_chunked_prefill=true")
     with pytest.raises(EngineError, match=r"vllm\.enable_chunked_prefill cannot be set"):
-        build_engines(asked, tiny, 1, lambda name: print)
-    engines = build_engines(config("inference.engine=vllm", "vllm.max_model_len=1000"), tiny, 1, lambda name: print)
+        build_engines(asked, tiny, LocalPlacing(), lambda name: print)
+    asked = config("inference.engine=vllm", "vllm.max_model_len=1000")
+    engines = build_engines(asked, tiny, LocalPlacing(), lambda name: print)
     assert [engine.kind for engine in engines] == ["vllm"]

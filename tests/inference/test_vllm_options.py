@@ -11,7 +11,7 @@ from trainer.config.vllm_parsers import OURS, vllm_parsers
 from trainer.inference.tool_parsers import _PARSERS
 from trainer.inference.vllm.chats import VLLM_PARSERS
 from trainer.inference.vllm.explain import explain, refused_option
-from trainer.inference.vllm.options import OptionRefused, VllmSettings, arguments, flags, lora_rank
+from trainer.inference.vllm.options import GUARD, OptionRefused, VllmSettings, arguments, flags, lora_rank
 from trainer.inference.vllm.process import environment
 
 
@@ -45,7 +45,7 @@ def test_on_a_gpu_the_share_of_memory_and_the_replica_s_size_are_given(tiny):
     assert (given["--tensor-parallel-size"], given["--gpu-memory-utilization"]) == ("2", "0.45")
     assert given["--max-num-seqs"] == "32" and json.loads(given["--limit-mm-per-prompt"]) == {"image": 2}
     assert "--enforce-eager" not in given and "--kv-cache-memory-bytes" not in given
-    assert environment(settings(tiny, cuda_devices=("2", "3")), "/f")["CUDA_VISIBLE_DEVICES"] == "2,3"
+    assert environment(settings(tiny, cuda_devices=("2", "3")), "/f", 4)["CUDA_VISIBLE_DEVICES"] == "2,3"
 
 
 def test_on_a_cpu_the_cache_has_room_for_every_sequence_and_cores_are_bound(tiny):
@@ -56,7 +56,7 @@ def test_on_a_cpu_the_cache_has_room_for_every_sequence_and_cores_are_bound(tiny
     assert wide["--no-enable-chunked-prefill"] is True and wide["--max-num-batched-tokens"] == "4096"
     with pytest.raises(OptionRefused, match="on a CPU"):
         options(tiny, extra={"enable_chunked_prefill": True})
-    env = environment(settings(tiny, cores=(0, 3)), "/f")
+    env = environment(settings(tiny, cores=(0, 3)), "/f", 4)
     assert (env["VLLM_CPU_OMP_THREADS_BIND"], env["CUDA_VISIBLE_DEVICES"]) == ("0,3", "")
 
 
@@ -182,3 +182,12 @@ def test_the_names_of_the_worker_module_are_those_on_the_command_line():
     path, _, name = module.EXTENSION.rpartition(".")
     source = Path(module.__file__).with_name(path.rpartition(".")[2] + ".py").read_text()
     assert f"class {name}:" in source and f'BACKEND = "{module.BACKEND}"' in source
+
+
+def test_at_a_port_every_call_is_guarded_and_at_a_socket_there_is_no_port(tiny):
+    words = arguments(settings(tiny), "base", ("10.0.0.1", 4711))
+    at = words.index("--host")
+    assert (
+        words[at : at + 6] == ["--host", "10.0.0.1", "--port", "4711", "--middleware", GUARD] and "--uds" not in words
+    )
+    assert not {"--host", "--port", "--middleware"} & set(arguments(settings(tiny), "base", "/s"))

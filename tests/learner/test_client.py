@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from tests.learner.conftest import make_groups
+from trainer.devices import Place
 from trainer.learner.client import LearnerError, LearnerProcess
 from trainer.learner.protocol import RANK_LOST, take_anchor
 
@@ -63,8 +62,8 @@ channels[0].receive()
 
 
 async def test_of_several_ranks_the_first_answers_and_any_can_fail(settings, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(LearnerProcess, "_command", lambda self, path: [sys.executable, "-c", RANKS, path])
-    learner = LearnerProcess(settings(), threads=1, sink=lambda _: None, ranks=2)
+    monkeypatch.setattr(LearnerProcess, "_words", lambda self, path: ["-c", RANKS, path])
+    learner = LearnerProcess(settings(), threads=1, sink=lambda _: None, places=[Place(0, ())] * 2)
     try:
         await learner.start(60)
         assert learner.pids == {0: 100, 1: 101}

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.learner.conftest import frame, make_groups
+from trainer.devices import Place
 from trainer.learner import canary, checkpoint, parallel
 from trainer.learner.batches import decode, pack
 from trainer.learner.client import LearnerError, LearnerProcess
@@ -28,7 +29,7 @@ TIMES = {"time/forward_backward"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def ranks(settings) -> AsyncIterator[LearnerProcess]:
-    learner = LearnerProcess(settings(), threads=2, sink=lambda _: None, ranks=2)
+    learner = LearnerProcess(settings(), threads=2, sink=lambda _: None, places=[Place(0, ())] * 2)
     try:
         await learner.start(PATIENCE_S)
         yield learner

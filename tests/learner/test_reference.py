@@ -13,7 +13,7 @@ from tests.learner.conftest import make_groups
 from tests.learner.test_against_loop import moved, near_policy, stock_logp
 from trainer.config import ConfigError, load, load_text
 from trainer.config.machine import Machine
-from trainer.devices import learner_devices, reference_devices, replica_devices
+from trainer.devices import Place, learner_places, planned, reference_places, replica_places
 from trainer.learner import checkpoint
 from trainer.learner.batches import decode, pack
 from trainer.learner.client import LearnerError
@@ -108,8 +108,9 @@ def test_a_dedicated_reference_has_the_gpus_between_those_of_learner_and_engine(
     sets = ["compute.topology.reference_placement=dedicated", "training.kl_coef=0.1"]
     machine = Machine(4, "NVIDIA H100")
     config = load_text(SMALL, "my.toml", environ={}, device="cuda", sets=sets, machine=machine).config
-    assert learner_devices(config, {}) + reference_devices(config, {}) == ("0", "1")
-    assert reference_devices(config, {}) == ("1",) and replica_devices(config, {}) == [("2",), ("3",)]
+    gpus = planned(config)
+    assert learner_places(config, gpus) == [Place(0, ("0",))] and reference_places(config, gpus) == [Place(0, ("1",))]
+    assert replica_places(config, gpus) == [Place(0, ("2",)), Place(0, ("3",))]
 
 
 def test_a_run_that_goes_on_with_an_adapter_is_compared_with_it(settings, tmp_path) -> None:

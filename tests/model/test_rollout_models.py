@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 
 import pytest
 
-from rltui.model.episode_list import bins
+from rltui.model.episode_list import bins, nearest_iteration
 from rltui.model.episode_query import FilterError, parse
 from rltui.model.episode_view import EpisodeView
 from rltui.model.episodes import EpisodeRows
 from rltui.model.fates import Fates
+from rltui.model.first_prompt import first_prompt
 from rltui.model.group_view import groups_of
 from rltui.model.vocabulary import PART, Vocabulary
 from rltui.model.word_diff import word_diff
 from rltui.model.xray import legend, readout, xray_of
-from rltui.sources.base import Slice
+from rltui.sources.base import UPDATE_FIELDS, Slice
 from rltui.sources.local import LocalRunSource
 from trainer.rundir.synth import SynthConfig, write_run
 
@@ -79,6 +81,65 @@ def test_what_becomes_known_later_moves_an_episode_in_and_out_of_a_view(tmp_path
     assert len(view) == len(view.rewards) == 64
     told = source.updates(view.n_at(3))
     assert fates.over({"n": view.n_at(3)})["s"] == pytest.approx(told["branches"][0]["s"])
+
+
+def test_update_lines_are_decoded_as_far_as_they_are_used(tmp_path):
+    """Row by row what is written, but nothing more; damage is passed over."""
+    path = write_run(tmp_path / "run", SynthConfig(episodes=64))
+    file = path / "rollouts" / "updates.jsonl"
+    written = [json.loads(line) for line in file.read_text().splitlines()]
+    with file.open("ab") as end:
+        end.write(
+            b"[1]\n" + b"[" * 5_000 + b"\n" + b'{"n": 3, "deep": ' + b"[" * 5_000 + b"}\n" + b'{"n": 4, "s": 1e999}\n'
+        )
+    source, rows, cursor, more = LocalRunSource(path), [], None, True
+    while more:
+        part = source.update_lines(cursor)
+        rows, cursor, more = rows + part.rows, part.cursor, part.more
+    assert rows[: len(written)] == [{name: line[name] for name in UPDATE_FIELDS if name in line} for line in written]
+    assert [row["n"] for row in rows[len(written) :]] in ([], [4])
+
+
+def test_numbers_that_no_float_holds_harm_nothing():
+    class Source:
+        def update_lines(self, cursor=None):
+            return Slice([{"n": 1, "kind": "use", "s": 10**400, "clip": "low"}, {"n": 1, "s": 1.5, "lag": True}], 1)
+
+    fates = Fates(Source())
+    next(fates.refresh())
+    assert fates.over({"n": 1}) == {"n": 1, "s": 1.5, "clip": "low"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "split", "found"), [(3, "train", 3), (99, "train", 8), (3, "eval", 4), (-2, None, 0)]
+)
+def test_the_nearest_iteration_that_was_recorded(tmp_path, wanted, split, found):
+    rows = EpisodeRows(LocalRunSource(write_run(tmp_path / "run", SynthConfig(episodes=256, eval_every=4))))
+    rows.refresh()
+    assert nearest_iteration(rows, wanted, split) == found
+    assert nearest_iteration(rows, wanted, "none") is None
+
+
+def test_the_first_prompt_is_what_stood_before_the_first_answer(tmp_path):
+    source = LocalRunSource(write_run(tmp_path / "run", SynthConfig(episodes=32)))
+    episode = source.episode(7)
+    prompt = first_prompt(episode)
+    asked, answer = episode["turns"][0]["messages"]
+    assert prompt == (7, ({"role": "user", "content": asked["text"]},), ()) and answer["role"] == "assistant"
+    tools = [{"type": "function", "function": {"name": "go"}}]
+    call = {"id": "1", "function": {"name": "go", "arguments": "{}"}}
+    said = [
+        {"role": "assistant", "text": None, "reasoning": "hm", "tool_calls": [call]},
+        {"role": "tool", "text": "went", "tool_call_id": "1", "name": "go"},
+    ]
+    found = first_prompt({"n": 1, "turns": [{"messages": said, "tools": tools}]})
+    assert found.tools == tuple(tools) and found.messages[0] == {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [call],
+    }
+    assert found.messages[1]["tool_call_id"] == "1"
+    assert first_prompt(None) is first_prompt({"n": 1, "turns": []}) is first_prompt({"n": 1, "turns": 3}) is None
 
 
 def test_a_rewind_begins_the_fates_anew():

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -174,7 +175,7 @@ def test_seek_reads_little_of_a_long_file(root: Path, writer_at: Make) -> None:
     with writer_at() as writer:
         for number in range(3_000):
             writer.event("rl.phase", "x" * 50, step=number)
-    cursor = seek_line(writer.paths, "events.jsonl", "seq", 2_500)
+    cursor = seek_line(writer.paths, "events.jsonl", itemgetter("seq"), 2_500)
     rows = read_lines(writer.paths, "events.jsonl", cursor, limit=1).rows
     assert 2_500 - 60 < rows[0]["seq"] <= 2_501
 

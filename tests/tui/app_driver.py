@@ -39,7 +39,10 @@ def build(
     terminal = Terminal(color=ColorMode.TRUECOLOR, ascii=ascii, dark=True, multiplexer="", ssh=False, fps=4)
     look = Look(themes.load("dark"), terminal.color, terminal.ascii)
     return RltuiApp(
-        terminal, look, themes, Options(folder, run_dir=run_dir, readonly=readonly, quiet=True, smoke=smoke)
+        terminal,
+        look,
+        themes,
+        Options(folder, run=str(run_dir) if run_dir else None, readonly=readonly, quiet=True, smoke=smoke),
     )
 
 

@@ -183,3 +183,32 @@ def test_an_ema_that_follows_equals_one_made_at_the_end(
 def test_counts_and_evaluations_are_not_smoothed_at_first() -> None:
     assert default_weight("reward/mean") == 0.6
     assert default_weight("error/timeout") == default_weight("optim/skipped") == default_weight("eval/reward_mean") == 0
+
+
+@given(
+    st.lists(st.lists(st.floats(-5, 5) | st.just(nan), max_size=8), max_size=6), st.integers(2, 9), st.integers(0, 30)
+)
+def test_columns_that_are_asked_for_again_are_those_of_a_new_series(
+    parts: list[list[float]], count: int, cut: int
+) -> None:
+    grown, ys = Pyramid(), list[float]()
+    edges = [40 * k / count for k in range(count + 1)]
+    for part in parts:
+        grown.extend(range(len(ys), len(ys) + len(part)), part)
+        ys += part
+        assert grown.columns_at(list(edges)) == series(ys).columns_at(edges)
+    grown.truncate(cut)
+    assert grown.columns_at(edges) == series(ys[:cut]).columns_at(edges)
+
+
+def test_a_point_more_looks_at_its_own_column_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    pyramid, edges = series([0.0] * 900), [float(x) for x in range(0, 1001, 10)]
+    pyramid.columns_at(edges)
+    asked: list[int] = []
+    bounds = Pyramid._bounds
+    monkeypatch.setattr(Pyramid, "_bounds", lambda self, *ends: asked.append(ends[0]) or bounds(self, *ends))
+    pyramid.append(900, 1.0)
+    assert pyramid.columns_at(edges).spans[90] is not None and len(asked) <= 2
+    asked.clear()
+    pyramid.columns_at(edges)
+    assert not asked

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from rltui.doctor.mutes import muted
@@ -10,6 +12,7 @@ from rltui.samples import samples
 from rltui.screens.config.screen import ConfigScreen
 from rltui.screens.doctor.detail import FindingDetail
 from rltui.screens.doctor.screen import DoctorScreen, RuleList
+from rltui.screens.monitor.metrics import Metrics
 from rltui.screens.monitor.screen import MonitorScreen
 from tests.tui.app_driver import build, run_in, screen_text, until
 
@@ -86,6 +89,8 @@ async def test_evidence_is_in_the_monitor(folder):
         await until(app, lambda: isinstance(app.screen, DoctorScreen) and "D09" in detail(app))
         await pilot.press("E")
         await until(app, "[M Metrics]")
+        wanted = next(one for one in app.opened.checkup.findings if one.rule.id == "D09").metric
+        await until(app, lambda: app.screen.query_one(Metrics).place()["metric"] == wanted)
 
 
 async def test_a_mute_wants_a_reason_is_kept_and_can_be_taken_back(folder):
@@ -110,6 +115,28 @@ async def test_a_mute_wants_a_reason_is_kept_and_can_be_taken_back(folder):
         await pilot.press("M")
         await until(app, lambda: muted(app.memory, app.opened.key) == {})
         await until(app, lambda: next(f for f in app.opened.checkup.findings if f.rule.id == "D01").speaks)
+
+
+async def test_under_readonly_nothing_is_muted(folder):
+    app = build(folder, run_dir=run_in(folder, "alpha", "collapsed", **DEAD), readonly=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("7")
+        await until(app, "D01 zero-variance")
+        await pilot.press("M")
+        await pilot.press("y")
+        await until(app, "D01")
+        text = screen_text(app)
+        assert "Mute D01" not in text and " M mute" not in text and "E evidence" in text
+
+
+async def test_a_failed_run_says_why_and_what_to_do(folder):
+    run = run_in(folder, "alpha", "failed")
+    error = json.loads((run / "status.json").read_text())["error"]
+    app = build(folder, run_dir=run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("7")
+        await until(app, "rules speak")
+        await until(app, error["message"][:40])
 
 
 async def test_a_rule_that_fails_is_listed_as_broken(folder, monkeypatch):

@@ -142,6 +142,51 @@ def test_views_filter_and_sort_in_slices(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(mixed) == total
 
 
+def test_the_newest_are_looked_at_first_and_the_best_so_far_show_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 20 times as many rows one slice is decoded for the first screenful, filtered or sorted."""
+    monkeypatch.setattr("rltui.model.episode_view.SLICE_ROWS", N // 20)
+    source = Counted(write_run(tmp_path / "run", SynthConfig(episodes=N)))
+    rows = refreshed(EpisodeRows(source, "newest"))
+    total = len(rows)
+    kept, best = (
+        EpisodeView(rows, lambda row: True, fields=()),
+        EpisodeView(rows, key=lambda row: row["R"], fields=("R",)),
+    )
+    for view in (kept, best):
+        source.read = 0
+        scan = view.scan()
+        next(scan)
+        assert source.read == len(view) == view.scanned == N // 20
+        first = {view.n_at(i) for i in range(len(view))}
+        assert first == set(range(total - N // 20, total))
+        list(scan)
+        assert len(view) == view.scanned == total
+    assert [kept.n_at(i) for i in range(total)] == list(range(total))[::-1]
+    values = [best.row(i)["R"] for i in range(total)]
+    assert values == sorted(values)
+
+
+def test_rows_that_come_during_a_search_are_found_in_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rltui.model.episode_view.SLICE_ROWS", 16)
+    path = tmp_path / "run"
+    iterations = play(path, SynthConfig(kind="running", episodes=N))
+    for _ in range(4):
+        next(iterations)
+    rows = refreshed(EpisodeRows(LocalRunSource(path), "newest"))
+    view = EpisodeView(rows, fields=("R",))
+    next(view.scan())
+    for _ in range(2):
+        next(iterations)
+    refreshed(rows)
+    list(view.scan())
+    assert [view.n_at(i) for i in range(len(view))] == list(range(len(rows)))[::-1]
+    assert list(view.rewards) == [rows.of(n)["R"] for n in range(len(rows))]
+
+
 def test_a_damaged_row_has_nothing_but_its_number(tmp_path: Path) -> None:
     root = write_run(tmp_path / "run", SynthConfig(episodes=64))
     with (root / "rollouts" / "index.jsonl").open("r+b") as file:

@@ -13,6 +13,7 @@ from rltui.model.judge_view import judge_view
 from rltui.model.run import RunModel
 from rltui.screens.monitor.judge_draw import call_rows
 from rltui.sources.local import LocalRunSource
+from rltui.sources.past import PastSource
 from rltui.widgets.scatter import Scatter
 from tests.cli.test_judge import HOSTILE, record_run
 from tests.tui.app_driver import build, run_in, screen_text, until
@@ -48,6 +49,20 @@ def test_the_numbers_are_those_of_the_verb(run):
     assert view["pairs"] == told["judged"] and view["again"] == sum(told["failed"].values())
     assert view["timeouts"] == told["failed"]["judge_transient"] and view["timeout_s"] == synth_judge.TIMEOUT_S
     assert feed.p50.last()[1] <= feed.p95.last()[1] and len(feed.p50) == 8 + 1  # 8 iterations, and step 0
+
+
+def test_in_the_past_it_knows_the_calls_of_then_however_one_got_there(run):
+    source = PastSource(LocalRunSource(run))
+    source.tape.extend()
+    times = source.tape.times
+    feed = JudgeFeed()
+    for place in (len(times) - 1, len(times) // 2, len(times) // 3, len(times) - 2, 1):
+        source.at = times[place]
+        fresh = JudgeFeed()
+        for one in (feed, fresh):
+            while one.read(source)[1]:
+                pass
+        assert judge_view(feed, None) == judge_view(fresh, None), place
 
 
 def test_a_call_beyond_its_limit_is_called_stuck_and_hostile_replies_are_data(tmp_path):

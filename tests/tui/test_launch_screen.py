@@ -65,7 +65,7 @@ async def test_a_config_is_chosen_checked_and_launched(folder, config):
         await pilot.press("enter")
         await until(app, "Overview")
         try:
-            assert app.opened is not None and app.opened.path == run_dir
+            assert app.opened is not None and app.opened.folder == run_dir
             assert f"--run-dir {run_dir}" in app.commands.rows()[-1].command
             status = run_dir / "status.json"
             await until(app, lambda: status.exists() and json.loads(status.read_text())["phase"] != "queued")

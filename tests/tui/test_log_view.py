@@ -93,13 +93,19 @@ def test_a_bad_or_endless_expression_says_so() -> None:
         assert "column" in str(error)
     else:
         raise AssertionError("a(/ is no expression")
+    try:
+        Finder("/(a+)+$/")
+    except FindError as error:
+        assert "for ever" in str(error)
+    else:
+        raise AssertionError("nobody waits for this")
     hostile = [(0, "a" * 4_000 + "!")]
     try:
-        Finder("/(a+)+$/").first(iter(hostile))
+        Finder("/a+a+a+$/").first(iter(hostile))
     except FindError as error:
         assert "too long" in str(error)
     else:
-        raise AssertionError("nobody waits for this")
+        raise AssertionError("nobody waits for this either")
     assert Finder("/b+/").first(iter([(7, "abb")])) == 7  # and the next search is not hurt
 
 

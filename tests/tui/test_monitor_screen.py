@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from threading import Event
 
 import pytest
 from textual.widgets import Input
 
 from rltui.screens.monitor.overview import Overview
+from rltui.sources.local import LocalRunSource
 from rltui.widgets.log_view import LogView
 from rltui.widgets.transcript import Transcript
 from rltui.widgets.virtual_list import VirtualList
@@ -44,6 +46,20 @@ async def test_a_run_without_a_step_says_what_it_waits_for(folder):
     app = build(folder, run_dir=path)
     async with app.run_test(size=(100, 30)):
         await until(app, "Waiting for the first step: starting")
+
+
+async def test_until_a_status_has_come_it_is_reading_and_not_starting(folder, monkeypatch):
+    run, may = run_in(folder, "alpha"), Event()
+    status = LocalRunSource.status
+    monkeypatch.setattr(LocalRunSource, "status", lambda source: may.wait(30) and status(source))
+    app = build(folder, run_dir=run)
+    async with app.run_test(size=(100, 30)):
+        try:
+            text = await until(app, lambda: app.opened.model and "\n reading the run" in screen_text(app))
+            assert "starting" not in text
+        finally:
+            may.set()
+        await until(app, "step 4/4")
 
 
 async def test_narrow_terminals_show_one_pane_and_tab_brings_the_next(folder):

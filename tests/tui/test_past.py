@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
+from threading import Event
 
 import pytest
 
@@ -12,6 +13,7 @@ from rltui.sources.base import Slice
 from rltui.sources.cut import Cut
 from rltui.sources.local import LocalRunSource
 from rltui.sources.past import PastSource, until
+from rltui.sources.tape import Tape
 from tests.tui.app_driver import build, run_in, screen_text
 from tests.tui.app_driver import until as shown
 from trainer.rundir.jsonl import from_iso
@@ -144,6 +146,24 @@ async def test_the_screen_moves_in_time_and_comes_back(run):
         await pilot.press("P")
         await shown(app, lambda: "THE PAST" not in screen_text(app))
         await shown(app, "ended")
+
+
+async def test_what_is_asked_for_while_it_is_read_is_done_then(run, monkeypatch):
+    app = build(run.parent, run_dir=run)
+    may, extend = Event(), Tape.extend
+    monkeypatch.setattr(Tape, "extend", lambda tape: may.wait(30) and extend(tape))
+    async with app.run_test(size=(100, 30)) as pilot:
+        try:
+            await shown(app, "step 40/40")
+            await pilot.press("P")
+            text = await shown(app, "THE PAST")
+            assert "reading the run" in text and "no step" not in text and "Waiting" not in text
+            await pilot.press("<", ",")
+            assert "reading the run" in screen_text(app)
+        finally:
+            may.set()
+        await shown(app, "35/40 updates")
+        await shown(app, "step 35/40")
 
 
 async def test_before_the_first_step_it_says_so(run):

@@ -6,6 +6,8 @@ import json
 import threading
 
 from rltui.model.episode_view import EpisodeView
+from rltui.screens.monitor.tab import OpenTab
+from rltui.widgets.virtual_list import VirtualList
 from tests.tui.app_driver import build, run_in, screen_text, until
 
 
@@ -51,6 +53,32 @@ async def test_while_a_filter_looks_for_episodes_the_last_one_stays(folder, monk
             assert "Episode 79" in screen_text(app) and "Question" in screen_text(app)
     finally:
         go_on.set()
+
+
+async def test_a_jump_to_an_iteration_without_episodes_goes_to_the_nearest_and_says_so(folder):
+    app = build(folder, run_dir=run_in(folder, "alpha"))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(app, "step 4/4")
+        await pilot.press("R")
+        await until(app, "Episode 79")
+        app.frame.post_message(OpenTab("rollouts", iteration=40, split="train"))
+        await until(app, "no train episode of iteration 40 was recorded: this is the nearest, 2")
+        await until(app, lambda: "iteration = 2 " in screen_text(app) and "32 of 80" in screen_text(app))
+        await pilot.press("escape")
+        await until(app, lambda: "iteration = 2" not in screen_text(app))
+
+
+async def test_what_is_sorted_shows_its_first_rows_whatever_is_found_later(folder, monkeypatch):
+    monkeypatch.setattr("rltui.model.episode_view.SLICE_ROWS", 4)
+    app = build(folder, run_dir=run_in(folder, "alpha"))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(app, "step 4/4")
+        await pilot.press("R")
+        await until(app, "Episode 79")
+        await pilot.press("o", "down", "enter")
+        text = await until(app, lambda: "reward, best first" in screen_text(app) and "scanned" not in screen_text(app))
+        found = app.frame.query_one("#episodes", VirtualList)
+        assert found.cursor == found.top == 0, text
 
 
 async def test_a_run_without_episodes_says_so(folder):

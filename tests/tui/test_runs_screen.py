@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from rltui.screens.runs import RunsScreen
 from tests.tui.app_driver import build, run_in, screen_text, until
@@ -10,8 +11,8 @@ from tests.tui.app_driver import build, run_in, screen_text, until
 
 def under_cursor(app) -> str:
     screen = app.get_screen("runs")
-    assert isinstance(screen, RunsScreen) and screen.path is not None
-    return screen.path.name
+    assert isinstance(screen, RunsScreen) and screen.where is not None
+    return Path(screen.where).name
 
 
 async def test_runs_are_listed_and_one_that_cannot_be_read_says_why(folder):
@@ -113,7 +114,7 @@ async def test_attach_wants_a_folder_and_opens_a_run(folder, tmp_path):
         prompt.value = str(other)
         await pilot.press("enter")
         await until(app, "step 4/4")
-        assert app.opened is not None and app.opened.path == other
+        assert app.opened is not None and app.opened.folder == other
 
 
 async def test_hostile_names_and_labels_are_only_text(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import psutil
 import pytest
 
 from rltui.app import RltuiApp
+from rltui.model.first_prompt import Prompt
 from rltui.screens.smoke.screen import SmokeScreen
 from rltui.smoke.asked import Asked
 from rltui.smoke.events import Done, Idle, Opened
@@ -171,3 +173,26 @@ async def test_a_config_that_is_wrong_is_said_and_nothing_is_started(folder: Pat
         assert "algorithm.variety" in text and "validate" in text and not task_apps()
         assert app.smoke is not None
         await until(app, lambda: not app.smoke.alive)
+
+
+async def test_a_recorded_first_prompt_is_asked_again_before_its_seed_is_played(folder: Path, tmp_path: Path) -> None:
+    """Both show; whether the app begins the seed with the same words today is said."""
+    config = tmp_path / "my.toml"
+    config.write_text(CONFIG)
+    app = build(folder, smoke=Asked(config=config))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(app, "target my.toml")
+        prompt = Prompt(12, ({"role": "user", "content": "What was asked then?"},), ())
+        app.play_in_smoke(config, 3, prompt)
+        model = screen_of(app).model
+        await until(app, lambda: [play.stage for play in model.plays.values() if play.episode] == ["recorded", "play"])
+        await until(app, lambda: model.phase == "idle")
+        asked, played = model.plays.values()
+        assert (
+            asked.turns[0].messages_tail == prompt.messages and asked.turns[0].reply and asked.seed == played.seed == 3
+        )
+        await pilot.press("tab", "left")
+        text = await until(app, "Episode 1 of 2 · seed 3")
+        assert "What was asked then?" in text and "begins seed 3 with other words today" in text
+        played.turns[0] = replace(played.turns[0], messages_tail=prompt.messages)
+        assert model.asks_the_same(asked)

@@ -87,7 +87,9 @@ class Opening:
         terminal = Terminal(color=color, ascii=variant == "ascii", dark=True, multiplexer="", ssh=False, fps=2.0)
         themes = ThemeFiles()
         look = Look(themes.load("dark"), color, terminal.ascii)
-        self._app = RltuiApp(terminal, look, themes, Options(runs, run_dir=run, quiet=True, smoke=smoke))
+        self._app = RltuiApp(
+            terminal, look, themes, Options(runs, run=str(run) if run else None, quiet=True, smoke=smoke)
+        )
         self._variant = variant
         self._test = self._app.run_test(size=SIZES.get(variant, SIZES["120x40"]))
 
@@ -193,7 +195,7 @@ async def test_runs_that_cannot_be_listed(opening: Open, monkeypatch: pytest.Mon
 async def test_monitor(opening: Open) -> None:
     async with opening(run=run("anna")) as walk:
         await walk.until("step 20/20")
-        await walk.until("Job completed" if walk.variant != "80x24" else "EMA")
+        await walk.until("Job completed" if walk.variant != "80x24" else "18 steps")
         await walk.snap("overview", wide=True)
         await walk.press("R")
         await walk.until("336 episodes")
@@ -223,12 +225,14 @@ async def test_doctor(opening: Open) -> None:
 async def test_monitor_of_a_run_that_failed(opening: Open) -> None:
     async with opening(run=run("burst")) as walk:
         await walk.until("FAILED")
+        await walk.until("2 steps")
         await walk.snap("overview_failed")
 
 
 async def test_monitor_of_a_live_run(opening: Open) -> None:
     async with opening(run=run("calm")) as walk:
         await walk.until("RUNNING")
+        await walk.until(" steps ")
         await walk.snap("overview_live")
         await walk.press("S")
         await walk.until("Steer calm")
@@ -274,7 +278,7 @@ async def test_monitor_of_a_run_that_cannot_be_read(opening: Open, monkeypatch: 
 async def test_monitor_of_a_run_that_was_lost(opening: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opening(run=run("calm")) as walk:
         await walk.until("RUNNING")
-        await walk.until("EMA")
+        await walk.until(" steps ")
 
         def lost(source: LocalRunSource) -> None:
             raise Unreadable("status.json cannot be read: Stale file handle")
@@ -297,7 +301,6 @@ async def test_an_episode_whose_text_is_gone(opening: Open, monkeypatch: pytest.
 @pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch, world: Path) -> None:
     """Preflight without what differs from machine to machine and from run to run: sizes, times, names of runs."""
-    from rltui.launch.local import LocalLauncher
     from rltui.preflight import table
     from rltui.preflight.base import ok
 
@@ -313,7 +316,7 @@ def still(monkeypatch: pytest.MonkeyPatch, world: Path) -> None:
         "--job-id",
         "rl_00000000000000ab",
     ]
-    monkeypatch.setattr(LocalLauncher, "command", lambda self, job: command)
+    monkeypatch.setattr("rltui.launch.local.trainer_argv", lambda job: command)
     monkeypatch.setattr("rltui.cli.start.new_job_id", lambda: "rl_00000000000000ab")
     monkeypatch.setattr("rltui.screens.launch.checklist.took", lambda seconds: "12 ms")
     monkeypatch.setattr("rltui.screens.launch.screen.took", lambda seconds: "2.4 s")
@@ -322,8 +325,7 @@ def still(monkeypatch: pytest.MonkeyPatch, world: Path) -> None:
     monkeypatch.setattr("trainer.config.derive.cpu_is_fast_at_bf16", lambda: True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(world / "cache"))
     played = replace(table.CHECKS[-1], run=lambda context: ok("it answers, and played one mock episode: R 1, 1 turn"))
-    for module in ("rltui.preflight.table", "rltui.screens.launch.screen"):
-        monkeypatch.setattr(f"{module}.CHECKS", (*table.CHECKS[:-1], played))
+    monkeypatch.setattr("rltui.preflight.table.CHECKS", (*table.CHECKS[:-1], played))
 
 
 async def test_launch(opening: Open, still: None, tmp_path: Path) -> None:

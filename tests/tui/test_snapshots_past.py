@@ -11,7 +11,7 @@ __all__ = ["opening", "world"]  # fixtures
 async def test_the_past(opening: Open) -> None:
     async with opening(run=run("anna")) as walk:
         await walk.until("step 20/20")
-        await walk.until("EMA")
+        await walk.until(" steps ")
         await walk.press("P")
         await walk.until("20/20 updates")
         await walk.press("<", "<", "<", "<", ",")

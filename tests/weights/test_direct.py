@@ -23,6 +23,10 @@ HANDLES = {**LAYOUT, "ipc_handles_pickled": "eA=="}
 UPDATE = ["/pause?mode=keep", "/start_weight_update", "/update_weights", "/finish_weight_update", "/resume"]
 
 
+async def meet() -> tuple[str, int]:
+    return "10.0.0.7", 4711
+
+
 class Learner:
     """`hangs`: as an NCCL broadcast does when the other end is gone."""
 
@@ -85,14 +89,14 @@ def inits(server) -> list[dict]:
 
 async def test_learner_and_replicas_meet_once_and_each_update_is_said_in_order(two, learner, tmp_path):
     servers, engines, pool = two
-    sync = DirectSync("nccl", learner, pool, tmp_path, lambda text: pytest.fail(text))
+    sync = DirectSync("nccl", learner, pool, tmp_path, lambda text: pytest.fail(text), meet)
     reports = [await sync.sync(1), await sync.sync(2)]
     assert [(r.version, r.bytes, r.mode, r.rounding_gap) for r in reports] == [
         (1, 128, "full", 0.5),
         (2, 128, "full", 0.5),
     ]
     (_, way, address, port, world_size), *sends = learner.asked
-    assert (way, address, world_size, sends) == ("nccl", "127.0.0.1", 3, [("send",)] * 2)
+    assert (way, address, world_size, sends) == ("nccl", "10.0.0.7", 3, [("send",)] * 2)
     for number, server in enumerate(servers):
         options = {"master_address": address, "master_port": port, "world_size": 3, "packed": True}
         assert inits(server) == [{"way": "nccl", "options": {**options, "rank_offset": 1 + number}}]
@@ -109,7 +113,7 @@ async def test_learner_and_replicas_meet_once_and_each_update_is_said_in_order(t
 @pytest.mark.parametrize("broken", UPDATE[1:4])
 async def test_a_sending_that_breaks_on_one_replica_ends_at_once_and_all_resume(two, learner, tmp_path, broken):
     servers, _, pool = two
-    sync = DirectSync("nccl", learner, pool, tmp_path, lambda text: pytest.fail(text))
+    sync = DirectSync("nccl", learner, pool, tmp_path, lambda text: pytest.fail(text), meet)
     await sync.sync(1)
     servers[1].broken, learner.hangs = {broken}, True
     async with asyncio.timeout(20):
@@ -128,7 +132,7 @@ async def test_what_cannot_be_connected_goes_through_files_and_is_told_once(two,
         learner.refuses = "the learner has no GPU"
     else:
         servers[0].broken = {"/init_weight_transfer_engine"}
-    sync = DirectSync("nccl", learner, pool, tmp_path, told.append)
+    sync = DirectSync("nccl", learner, pool, tmp_path, told.append, meet)
     pool.url = ""
     for version in (1, 2):
         assert (await sync.sync(version)).bytes == 256
@@ -144,7 +148,7 @@ async def test_over_ipc_the_engine_is_told_what_opens_the_learners_tensors(tiny,
     async with serving() as server:
         engine = engine_at(server, tiny)
         await engine.start()
-        sync = DirectSync("ipc", learner, engine, tmp_path, lambda text: pytest.fail(text))
+        sync = DirectSync("ipc", learner, engine, tmp_path, lambda text: pytest.fail(text), meet)
         await sync.sync(1)
         assert learner.asked == [("connect", "ipc", "", 0, 0), ("send",)]
         assert inits(server)[-1] == {"way": "ipc", "options": {"packed": False}}
@@ -159,7 +163,7 @@ async def test_a_server_that_starts_again_gets_what_was_never_in_files(tiny, lea
     monkeypatch.setattr(process, "is_installed", lambda: True)
     engine = vllm_engine(tiny, tmp_path / "log")
     await engine.start()
-    sync = DirectSync("nccl", learner, engine, tmp_path / "weights", lambda text: pytest.fail(text))
+    sync = DirectSync("nccl", learner, engine, tmp_path / "weights", lambda text: pytest.fail(text), meet)
     await sync.sync(5)
     (faults / "SIGKILL-of-inference_v1_generate").touch()
     assert (await complete(engine, [1])).tokens == [65, 66]  # of the next server

@@ -72,6 +72,18 @@ def engine_installed(facts: Facts) -> Iterator[Problem]:
         )
 
 
+def launcher_installed(facts: Facts) -> Iterator[Problem]:
+    """Slurm's own programs are looked for by what starts the run: a target need not have them here."""
+    if facts["compute.launcher"] == "ray" and find_spec("ray") is None:
+        yield facts.problem(
+            "compute.launcher",
+            "Ray is not installed here: pip install 'rltui[ray]'",
+            allowed='"local", or ray where it is installed',
+            fix='launcher = "local"',
+            code="launcher",
+        )
+
+
 def tool_parser(facts: Facts) -> Iterator[Problem]:
     """vLLM itself would find out after half a minute. A server that runs already has its own options."""
     key, name = "vllm.tool_call_parser", facts["vllm.tool_call_parser"]
@@ -116,4 +128,13 @@ def trackers_installed(facts: Facts) -> Iterator[Problem]:
             )
 
 
-CHECKS = (template_host, four_bit, enough_gpus, engine_installed, tool_parser, judge_key, trackers_installed)
+CHECKS = (
+    template_host,
+    four_bit,
+    enough_gpus,
+    engine_installed,
+    launcher_installed,
+    tool_parser,
+    judge_key,
+    trackers_installed,
+)

@@ -54,24 +54,7 @@ def _below(key: str, path: str) -> bool:
     return key == path or key.startswith(f"{path}.")
 
 
-PENDING: tuple[Pending, ...] = (
-    # --- machine
-    Pending(
-        "compute.launcher",
-        "a run takes place on this machine",
-        'launcher = "local"',
-        "J",
-        refuse=True,
-        within=("compute.nodes", "compute.launcher_options"),
-    ),
-    # --- around a run
-    Pending(
-        "tags",
-        "they are stored with the run and told to trackers, and nothing else shows or filters by them",
-        "keep them for later",
-        "J",
-    ),
-)
+PENDING: tuple[Pending, ...] = ()
 
 
 def pending_problems(facts: Facts) -> list[Problem]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 
 from trainer.config import RunConfig
 from trainer.config.gpus import COLOCATE
-from trainer.devices import Devices, on_gpu, replica_devices
-from trainer.inference.engine import Engine, EngineError
+from trainer.devices import Devices, Place, on_gpu, replica_places
+from trainer.inference.engine import Engine, EngineConfigError, EngineError
 from trainer.inference.four_bit import four_bit_form
 from trainer.inference.local import LocalEngine
 from trainer.inference.pool import EnginePool
@@ -16,6 +15,7 @@ from trainer.inference.vllm.engine import VllmEngine
 from trainer.inference.vllm.options import OptionRefused, VllmSettings, arguments
 from trainer.inference.vllm.process import NOT_INSTALLED, is_installed, usable_cores
 from trainer.models import ResolvedModel
+from trainer.placing.base import Placing
 from trainer.weights.choose import sync_mode, way_of
 
 Sink = Callable[[bytes], object]
@@ -44,8 +44,14 @@ def engine_notes(config: RunConfig, *, installed: bool) -> list[str]:
     return [WITHOUT_VLLM] if auto and on_gpu(config) and not installed else []
 
 
-def build_engines(config: RunConfig, model: ResolvedModel, threads: int, log: Callable[[str], Sink]) -> list[Engine]:
-    """The replicas, not started. Raises EngineError."""
+def build_engines(
+    config: RunConfig, model: ResolvedModel, placing: Placing, log: Callable[[str], Sink]
+) -> list[Engine]:
+    """The replicas, not started, on nodes that are. On this machine one local engine serves. Raises EngineError."""
+    try:
+        places = replica_places(config, [node.gpus for node in placing.nodes])
+    except ValueError as error:
+        raise EngineConfigError(str(error)) from None
     if engine_kind(config, installed=is_installed()) == "local":
         return [
             LocalEngine(
@@ -54,29 +60,34 @@ def build_engines(config: RunConfig, model: ResolvedModel, threads: int, log: Ca
                 max_model_len=config.vllm.max_model_len,
                 max_num_seqs=config.vllm.max_num_seqs,
                 startup_timeout_s=config.inference.startup_timeout_s,
-                threads=threads,
+                threads=placing.nodes[place.node].cores,
                 deterministic=config.training.deterministic,
                 tool_call_parser=config.vllm.tool_call_parser,
-                devices=replica_devices(config, os.environ)[0],
-                sink=log("inference-0"),
+                devices=place.devices,
+                sink=log(f"inference-{i}"),
+                placing=placing,
+                node=place.node,
             )
+            for i, place in enumerate(places if placing.address is not None else places[:1])
         ]
-    places: list[Devices] = [()]
-    if config.inference.url is None:
-        places = replica_devices(config, os.environ)
+    if config.inference.url is not None:
+        places = [Place(0, ())]
+    else:
         try:
-            arguments(vllm_settings(config, model, places[0]), "", "")
+            arguments(vllm_settings(config, model, places[0].devices), "", "")
         except OptionRefused as error:
             raise EngineError(str(error)) from None
     return [
         VllmEngine(
             model,
-            vllm_settings(config, model, devices),
+            vllm_settings(config, model, place.devices, elsewhere=placing.address is not None),
             url=config.inference.url,
             startup_timeout_s=config.inference.startup_timeout_s,
             sink=log(f"inference-{i}"),
+            placing=placing,
+            node=place.node,
         )
-        for i, devices in enumerate(places)
+        for i, place in enumerate(places)
     ]
 
 
@@ -85,7 +96,10 @@ def one_engine(engines: Sequence[Engine]) -> Engine:
     return engines[0] if len(engines) == 1 else EnginePool(engines)
 
 
-def vllm_settings(config: RunConfig, model: ResolvedModel, devices: Devices) -> VllmSettings:
+def vllm_settings(
+    config: RunConfig, model: ResolvedModel, devices: Devices, *, elsewhere: bool = False
+) -> VllmSettings:
+    """`elsewhere`: on a node of whose cores nothing is known here."""
     vllm, training = config.vllm, config.training
     return VllmSettings(
         model=model.path,
@@ -97,7 +111,7 @@ def vllm_settings(config: RunConfig, model: ResolvedModel, devices: Devices) -> 
         cuda_devices=devices,
         shares_gpus=bool(devices) and config.compute.topology.type == COLOCATE,
         takes_handles=way_of(config, "vllm")[0] == "ipc",
-        cores=() if devices else usable_cores(),
+        cores=() if devices or elsewhere else usable_cores(),
         lora_r=training.lora.r,
         four_bit=four_bit_form(config, "vllm") == "quantised",
         pins=config.evaluation is not None,

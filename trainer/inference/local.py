@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import shutil
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,11 +15,15 @@ from trainer.devices import Devices, visible
 from trainer.frames import SCHEMA, Channel, Frame
 from trainer.inference.chat import Chat
 from trainer.inference.engine import Chunk, ContextOverflow, Engine, EngineError, Json, Reply, Sampling
+from trainer.listening import listen
 from trainer.models import ResolvedModel
-from trainer.processes import Child, socket_folder, spawn, torch_environment
+from trainer.placing.base import Placed, Placing, PlacingError
+from trainer.placing.local import LocalPlacing
+from trainer.processes import torch_environment
 
 DEFAULT_MAX_NUM_SEQS = 64
 STOP_GRACE_S = 2.0
+LOST_S = 2.0  # from the end of a connection to the news that its node is lost
 LONG_TEXT = 100_000  # characters from which tokenizing is a thread's work
 
 
@@ -46,14 +48,18 @@ class LocalEngine(Engine):
         tool_call_parser: str | None = None,
         devices: Devices = (),
         sink: Callable[[bytes], object] = lambda line: None,
+        placing: Placing | None = None,
+        node: int = 0,
     ) -> None:
+        """`node`: of `placing`, which is this machine by default."""
         self.model_name, self.max_model_len, self.weight_version = model.name, max_model_len, 0
         self._model, self._dtype = model, dtype
         self._max_num_seqs = max_num_seqs or DEFAULT_MAX_NUM_SEQS
         self._startup_timeout_s, self._threads = startup_timeout_s, threads or os.cpu_count() or 1
         self._deterministic, self._sink = deterministic, sink
         self._tool_call_parser, self._devices = tool_call_parser, devices
-        self._child: Child | None = None
+        self._placing, self.node = placing or LocalPlacing(), node
+        self._child: Placed | None = None
         self._channel: Channel | None = None
         self._reader: asyncio.Task[None] | None = None
         self._failure: str | None = None
@@ -74,24 +80,33 @@ class LocalEngine(Engine):
         """The last lines that the process printed."""
         return self._child.tail if self._child else ""
 
+    @property
+    def fate(self) -> str:
+        """Why it has ended, where its log cannot tell."""
+        return self._child.lost if self._child else ""
+
     async def start(self) -> None:
         """Returns when the model is loaded. Raises EngineError."""
         self.ended = asyncio.get_running_loop().create_future()
+        accepted: asyncio.Future[tuple[Channel, Frame]] = asyncio.get_running_loop().create_future()
+
+        def connected(channel: Channel, hello: Frame) -> None:
+            if not accepted.done():
+                accepted.set_result((channel, hello))
+
         try:
-            folder = socket_folder()
+            listener = await listen(self._placing.address, self._placing.token, connected)
         except OSError as error:
             raise EngineError(f"there is no temporary folder for the engine's socket: {error}") from None
-        accepted: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
-
-        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if not accepted.done():
-                accepted.set_result(Channel(reader, writer))
-
-        server = await asyncio.start_unix_server(connected, path=f"{folder}/s")
         try:
             # the process takes seconds to import torch; the tokenizer loads beside it
             env = torch_environment(self._threads) | visible(self._devices)
-            child = self._child = await spawn("inference", self._argv(f"{folder}/s"), sink=self._sink, env=env)
+            words = self._words(listener.target)
+            try:
+                child = await self._placing.place(self.node, "inference", words, sink=self._sink, env=env)
+            except PlacingError as error:
+                raise EngineError(f"the local engine could not be started: {error}") from None
+            self._child = child
             try:
                 self._chat = await asyncio.to_thread(Chat, self._model.path, self._tool_call_parser)
             except (OSError, ValueError) as error:
@@ -103,28 +118,29 @@ class LocalEngine(Engine):
             if not hello.done():
                 hello.cancel()
                 if child.ended.done():
-                    raise EngineError(f"the local engine ended while it loaded {self.model_name}")
+                    why = f": {child.lost}" if child.lost else ""
+                    raise EngineError(f"the local engine ended while it loaded {self.model_name}{why}")
                 raise EngineError(
                     f"the local engine did not answer within {self._startup_timeout_s:g} s; "
                     "raise inference.startup_timeout_s"
                 )
             hello.result()
+            child.ended.add_done_callback(self._lost)
         except BaseException:
             await self.stop()
             raise
         finally:
-            server.close()
-            shutil.rmtree(folder, ignore_errors=True)
+            listener.close()
         self._reader = asyncio.create_task(self._read())
 
-    def _argv(self, socket: str) -> list[str]:
-        argv = [sys.executable, "-m", "trainer.inference.local_server", "--socket", socket]
+    def _words(self, target: str) -> list[str]:
+        argv = ["-m", "trainer.inference.local_server", "--socket", target]
         argv += ["--model", str(self._model.path), "--dtype", self._dtype, "--threads", str(self._threads)]
         argv += ["--max-model-len", str(self.max_model_len), "--max-num-seqs", str(self._max_num_seqs)]
         return argv + (["--deterministic"] if self._deterministic else [])
 
-    async def _hello(self, accepted: asyncio.Future[Channel]) -> None:
-        self._channel = await accepted
+    async def _hello(self, accepted: asyncio.Future[tuple[Channel, Frame]]) -> None:
+        self._channel, _ = await accepted
         frame = await self._channel.receive()
         if frame is None or frame["type"] != "hello":
             cause = "" if frame is None else f": {frame['message']}"
@@ -218,7 +234,7 @@ class LocalEngine(Engine):
             raise EngineError(self._failure or "the local engine is not running")
         try:
             await self._channel.send(frame)
-        except (ConnectionError, RuntimeError):
+        except (OSError, RuntimeError):
             raise EngineError("the connection to the local engine is lost; see its log") from None
 
     async def _read(self) -> None:
@@ -234,7 +250,14 @@ class LocalEngine(Engine):
                 stream.put_nowait(EngineError(frame["message"]))
             elif (answer := self._answers.get(frame["id"])) is not None and not answer.done():
                 answer.set_result(frame)
-        self._fail("the local engine process ended; see its log")
+        if self._child is not None and self._child.node:
+            await asyncio.wait([self._child.ended], timeout=LOST_S)
+        self._fail(self.fate or "the local engine process ended; see its log")
+
+    def _lost(self, _: object) -> None:
+        """A machine that is gone without a word leaves its connection open."""
+        if self.fate:
+            self._fail(self.fate)
 
     def _fail(self, cause: str) -> None:
         """Every running call and load raises EngineError(cause), and `ended` is done."""

@@ -10,7 +10,7 @@ import sys
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m trainer.learner", description="The learner of a run.")
-    parser.add_argument("--socket", required=True, help="the coordinator's Unix socket")
+    parser.add_argument("--socket", required=True, help="the coordinator's: a path, or tcp://HOST:PORT")
     parser.add_argument("--role", choices=("learner", "reference"), default="learner")
     parser.add_argument("--threads", type=int, help="CPU threads; default: one a core")
     args = parser.parse_args()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,13 @@ from typing import Any
 import msgspec
 
 from trainer import frames
-from trainer.devices import Devices, visible
+from trainer.devices import Place, ranks_of, visible
 from trainer.learner import protocol
-from trainer.processes import Child, socket_folder, spawn, torch_environment
+from trainer.learner.ranks import Ranks, place_ranks
+from trainer.listening import Listener, listen
+from trainer.placing.base import Placed, Placing, PlacingError, Sink
+from trainer.placing.local import LocalPlacing
+from trainer.processes import torch_environment
 
 STOP_S = 2.0
 END_S = 5.0  # from the end of a connection to that of the process, whose code tells more
@@ -65,8 +67,9 @@ class SendResult(msgspec.Struct):
 
 
 class LearnerProcess:
-    """One learner process behind a Unix socket in a folder that only this user can enter; of several ranks it is
-    torchrun, which starts them and ends them together."""
+    """One learner process behind a Unix socket in a folder that only this user can enter; of several ranks on this
+    machine it is torchrun, which starts them and ends them together. On nodes that are given to the run each rank is
+    placed by itself, and connects over TCP with the run token."""
 
     role = "learner"  # of `python -m trainer.learner`; in errors, and the name of its log
 
@@ -75,61 +78,70 @@ class LearnerProcess:
         settings: protocol.LearnerSettings,
         *,
         threads: int,
-        sink: Callable[[bytes], object],
-        devices: Devices = (),
-        ranks: int = 1,
+        sink: Sink,
+        places: Sequence[Place] = (Place(0, ()),),
+        placing: Placing | None = None,
+        sink_of: Callable[[int], Sink] | None = None,
     ) -> None:
-        self._settings, self._sink, self._devices, self.ranks = settings, sink, devices, ranks
-        self._threads = threads // ranks or 1
+        """`sink_of`: of a rank that is placed by itself; default: `sink`."""
+        self._settings, self._sink, self._places, self.ranks = settings, sink, places, ranks_of(places)
+        self._placing, self._sink_of = placing or LocalPlacing(), sink_of
+        self._threads = threads // self.ranks or 1
         self.pids: dict[int, int] = {}  # by rank
         self._waiting: dict[int, _Asked] = {}
         self._next_id = 0
         self._channels: list[frames.Channel] = []
         self._readers: list[asyncio.Task[None]] = []
-        self.child: Child | None = None
+        self.child: Placed | None = None
         self.steps = 0  # number of the last step that was taken
 
     async def start(self, timeout_s: float) -> protocol.LearnerInfo:
         """Returns when the model is loaded. Raises LearnerError."""
-        try:
-            folder = socket_folder()
-        except OSError as error:
-            hint = "free some space, or set TMPDIR to a folder that can be written"
-            raise LearnerError(f"there is no temporary folder for the learner's socket: {error}", hint) from None
-        path = f"{folder}/s"
         connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def on_connect(channel: frames.Channel, hello: frames.Frame) -> None:
             if connected.done():
-                writer.close()
                 return
-            self._channels.append(frames.Channel(reader, writer))
+            self._channels.append(channel)
             if len(self._channels) == self.ranks:
                 connected.set_result(None)
 
-        server: asyncio.Server | None = None
+        listener: Listener | None = None
         try:
-            server = await asyncio.start_unix_server(on_connect, path)
-            self.child = await spawn(
-                self.role,
-                self._command(path),
-                sink=self._sink,
-                env=torch_environment(self._threads) | visible(self._devices),
-            )
+            try:
+                listener = await listen(self._placing.address, self._placing.token, on_connect)
+            except OSError as error:
+                hint = "free some space, or set TMPDIR to a folder that can be written"
+                raise LearnerError(f"there is no temporary folder for the learner's socket: {error}", hint) from None
+            try:
+                self.child = await self._place(listener.target)
+            except PlacingError as error:
+                raise LearnerError(f"the {self.role} could not be started: {error}", error.hint) from None
             await asyncio.wait([connected, self.child.ended], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not connected.done():
                 raise self._lost("did not start")
         finally:
-            if server is not None:
-                server.close()
-            shutil.rmtree(folder, ignore_errors=True)  # now: the connection needs it no more, and a crash leaves none
+            if listener is not None:
+                listener.close()
         self._readers = [asyncio.create_task(self._read(channel)) for channel in self._channels]
         return await self.greet(self._settings, timeout_s)
 
-    def _command(self, path: str) -> list[str]:
+    async def _place(self, target: str) -> Placed:
+        if self._placing.address is None or self.ranks == 1:
+            place = self._places[0]
+            env = torch_environment(self._threads) | visible(place.devices)
+            return await self._placing.place(place.node, self.role, self._words(target), sink=self._sink, env=env)
+        sinks = [self._sink_of(rank) if self._sink_of else self._sink for rank in range(self.ranks)]
+        return await place_ranks(
+            self._placing, self._places, self.role, lambda threads: self._rank_words(target, threads), sinks
+        )
+
+    def _words(self, target: str) -> list[str]:
         torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.ranks}"]
-        own = ["-m", "trainer.learner", "--role", self.role, "--socket", path, "--threads", str(self._threads)]
-        return [sys.executable, *(torchrun if self.ranks > 1 else []), *own]
+        return [*(torchrun if self.ranks > 1 else []), *self._rank_words(target, self._threads)]
+
+    def _rank_words(self, target: str, threads: int) -> list[str]:
+        return ["-m", "trainer.learner", "--role", self.role, "--socket", target, "--threads", str(threads)]
 
     async def greet(self, settings: protocol.LearnerSettings, timeout_s: float) -> protocol.LearnerInfo:
         """A learner of these settings, in the place of what was there. Raises LearnerError."""
@@ -250,12 +262,20 @@ class LearnerProcess:
     def _lost(self, what: str, rank: int | None = None) -> LearnerError:
         code = self.child.ended.result() if self.child is not None and self.child.ended.done() else None
         tail, who = self.child.tail if self.child else "", f"the {self.role} process"
-        if self.ranks > 1 and (rank is not None or code is not None):
+        log = f"logs/{self.role}-0.log"
+        if isinstance(self.child, Ranks):
+            if code is not None:  # the one that ended first is the cause of the others' end
+                rank = self.child.first
+            who = f"rank {rank} of the {self.role}'s {self.ranks}" if rank is not None else who
+            log = log if rank is None else f"logs/{self.role}-{rank}.log"
+        elif self.ranks > 1 and (rank is not None or code is not None):
             told = TORCHRUN.findall(tail)  # its own code says nothing; its report ends with the rank that failed first
             rank, code = (int(part) for part in told[-1]) if told else (rank, None)
             who = f"rank {rank} of the {self.role}'s {self.ranks}"
         how = "" if code is None else f" (exit {code})" if code >= 0 else f" (killed by signal {-code})"
-        hint = f"see logs/{self.role}-0.log"
+        hint = f"see {log}"
+        if self.child is not None and self.child.lost:
+            return LearnerError(f"{who} {what}: {self.child.lost}", f"resume the run once its nodes are back; {hint}")
         if code == -9:
             hint = f"if the machine ran out of memory, lower training.micro_batch_tokens; {hint}"
         return LearnerError(f"{who} {what}{how}", hint, tail)

@@ -67,6 +67,12 @@ def read_earlier(root: str | Path) -> Earlier:
     )
 
 
+def waits(root: str | Path) -> bool:
+    """Whether the folder holds a run that a job server or launcher has made and that no coordinator has begun yet."""
+    status = RunReader(root).status() or {}
+    return status.get("state") == "queued" and status.get("attempt") == 1
+
+
 def leaves(values: Any, prefix: str = "") -> Json:
     """The leaves {value, origin, ...} of resolved.json by key path."""
     found: Json = {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -50,6 +50,7 @@ def read_lines(
     *,
     max_bytes: int | None = None,
     containing: bytes = b"",
+    decode: Callable[[bytes], Json] = decode_object,
 ) -> Slice:
     """Whole lines after the cursor, about `max_bytes` (8 MB) or `limit` of them; a line without its LF is not
     there yet. Lines without `containing` are passed over unread.
@@ -83,9 +84,9 @@ def read_lines(
             at += len(line)
             continue
         try:
-            rows.append(decode_object(line))
+            rows.append(decode(line))
             offsets.append(at)
-        except ValueError as error:
+        except (ValueError, msgspec.MsgspecError, RecursionError) as error:
             if line.strip():
                 damaged.append(Damage(paths.root / name, at, str(error)))
         at += len(line)
@@ -107,10 +108,10 @@ def read_all(paths: RunPaths, name: str) -> Slice:
     return found
 
 
-def seek_line(paths: RunPaths, name: str, key: str, value: int) -> Cursor:
+def seek_line(paths: RunPaths, name: str, key: Callable[[Json], Any], value: Any) -> Cursor:
     """A cursor at most a few KB before the first line whose `key` exceeds `value`.
 
-    The key grows over the file.
+    The key grows over the file; KeyError, TypeError or ValueError: the line has none.
     """
     try:
         fd = paths.open(name)
@@ -131,7 +132,7 @@ def seek_line(paths: RunPaths, name: str, key: str, value: int) -> Cursor:
         os.close(fd)
 
 
-def _first_key(fd: int, start: int, end: int, key: str) -> tuple[int, int] | None:
+def _first_key(fd: int, start: int, end: int, key: Callable[[Json], Any]) -> tuple[int, Any] | None:
     """Offset and key of the first readable line that begins after `start`.
 
     None: there is none before `end`.
@@ -148,7 +149,7 @@ def _first_key(fd: int, start: int, end: int, key: str) -> tuple[int, int] | Non
         offset = start + len(lines[0]) + 1
         for line in lines[1:-1]:
             try:
-                return offset, int(decode_object(line)[key])
+                return offset, key(decode_object(line))
             except (ValueError, KeyError, TypeError):
                 offset += len(line) + 1
     return None

@@ -77,6 +77,7 @@ class Child(msgspec.Struct, kw_only=True):
     start_time: int
     gpu: int | None = None
     log: str | None = None
+    host: str | msgspec.UnsetType = msgspec.UNSET  # of one on another node, where `start_time` is 0
 
 
 class Reached(msgspec.Struct, kw_only=True):

@@ -8,9 +8,8 @@ through files from then on. A sending that breaks leaves both sides waiting for 
 from __future__ import annotations
 
 import shutil
-import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -18,17 +17,18 @@ from typing import Any, Literal
 from trainer.inference.engine import Engine, EngineError
 from trainer.inference.vllm.engine import VllmEngine
 from trainer.learner.client import LearnerError, LearnerProcess, SendResult
+from trainer.placing.base import PlacingError
 from trainer.waiting import together
 from trainer.weights.base import TIMEOUT_S, SyncReport, WeightSync, WeightSyncError, bounded
 from trainer.weights.slots import SlotSync
 
 Way = Literal["nccl", "ipc"]
-LOOPBACK = "127.0.0.1"
 CONNECT_S = 330.0  # vLLM's ends wait for each other for 300 s
 
 
 class DirectSync(WeightSync):
-    """`tell` hears, once, why weights go through files after all."""
+    """`tell` hears, once, why weights go through files after all. `meet` gives an address and a free port of the node
+    of rank 0; it may raise PlacingError."""
 
     def __init__(
         self,
@@ -37,11 +37,12 @@ class DirectSync(WeightSync):
         engine: Engine,
         folder: Path,
         tell: Callable[[str], object],
+        meet: Callable[[], Awaitable[tuple[str, int]]],
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._way: Way | None = way
         self._learner, self._engine, self._folder = learner, engine, folder
-        self._tell, self._timeout_s = tell, timeout_s
+        self._tell, self._meet, self._timeout_s = tell, meet, timeout_s
         self._files = SlotSync(learner, engine, folder, timeout_s)
         self._layout: dict[str, Any] = {}
         self._connected: list[tuple[VllmEngine, int]] = []
@@ -85,7 +86,7 @@ class DirectSync(WeightSync):
     async def _connect_or_fall_back(self) -> None:
         try:
             await bounded(self._connect(), CONNECT_S, "learner and engine did not meet")
-        except (EngineError, LearnerError, WeightSyncError) as error:
+        except (EngineError, LearnerError, PlacingError, WeightSyncError) as error:
             self._way = None
             self._tell(f"weights go through files: they cannot be sent from device to device ({error})")
 
@@ -96,14 +97,15 @@ class DirectSync(WeightSync):
             await self._learner.connect("ipc", "", 0, 0)
             await together(*(replica.join("ipc", {"packed": False}) for replica in self._replicas))
         else:
-            meet = {"master_address": LOOPBACK, "master_port": _free_port()}
+            address, port = await self._meet()
+            meet = {"master_address": address, "master_port": port}
             first, joins = 1, []
             world_size = 1 + sum(replica.workers for replica in self._replicas)
             for replica in self._replicas:
                 options = meet | {"rank_offset": first, "world_size": world_size, "packed": True}
                 joins.append(replica.join("nccl", options))
                 first += replica.workers
-            await together(self._learner.connect("nccl", *meet.values(), world_size), *joins)
+            await together(self._learner.connect("nccl", address, port, world_size), *joins)
         self._connected = self._servers()
 
     async def _fetch(self, number: int, version: int) -> Path:
@@ -120,9 +122,3 @@ class DirectSync(WeightSync):
         self._files.close()
         for folder in self._folder.glob("restart_*"):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind((LOOPBACK, 0))
-        return free.getsockname()[1]

@@ -11,6 +11,7 @@ from rltui.doctor.rules.rewards import flat
 from rltui.words import short
 
 UPDATE, NORM, CLIPPED, SKIPPED = "optim/update_ratio", "optim/grad_norm", "optim/clipped_frac", "optim/skipped"
+TRAINABLE = "batch/trainable_frac"
 CUTS = ("stop/max_turns", "stop/call_limit", "stop/context_overflow")
 LEAST = 10  # values at the start that something is compared with
 
@@ -218,7 +219,7 @@ def even(record: Record, band: Bands) -> Reading:
     "skipped steps",
     "A loss, gradient or log-probability was not finite: the step is skipped, and the third in a row ends the run.",
     ("training.dtype", "training.learning_rate"),
-    metrics=(SKIPPED, "gspo/loss"),
+    metrics=(SKIPPED, "gspo/loss", TRAINABLE),
     window="50 steps",
     steady=1,
 )
@@ -227,7 +228,10 @@ def finite(record: Record, band: Bands) -> Reading:
     points = record.within(SKIPPED, window)
     if not points:
         return none("no step was recorded")
-    skipped = [step for step, value in points if value > 0]
+    empty = {
+        step for step, value in record.within(TRAINABLE, window) if value == 0
+    }  # nothing to learn from: other rules
+    skipped = [step for step, value in points if value > 0 and step not in empty]
     lost = max(len(skipped), record.gaps("gspo/loss", window))
     last = f" The last one is step {skipped[-1]:.0f}." if skipped else ""
     return Reading(

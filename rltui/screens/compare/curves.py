@@ -11,7 +11,7 @@ from textual.containers import Container
 from textual.message import Message
 
 from rltui.charts.parts import Mark
-from rltui.charts.smooth import default_weight
+from rltui.charts.smooth import default_weight, titled
 from rltui.model.compare import Comparison
 from rltui.screens.monitor.metric_charts import fitting
 from rltui.text import width
@@ -154,8 +154,7 @@ class Curves(Container):
             elif not i:
                 pane.set_title("Curves")
                 pane.chart.set_series([])
-            ema = f"EMA {pane.chart.ema:g}" if pane.metric and pane.chart.ema else ""
-            pane.set_subtitle(self._place() if i == max(0, len(page) - 1) else ema)
+            pane.set_subtitle(self._place() if i == max(0, len(page) - 1) else "")
 
     def _put(self, pane: CurvePane, comparison: Comparison, words: Sequence[str], marks: tuple[Mark, ...]) -> None:
         overlay, name = comparison.overlay, pane.metric
@@ -167,8 +166,14 @@ class Curves(Container):
             marks=marks,
         )
         lacking = [comparison.names[i] for i, run in enumerate(comparison.runs) if run.metrics.get(name) is None]
-        pane.set_title(name)
+        pane.set_title(titled(name, chart.ema))
         pane.set_info(f"not in {', '.join(lacking)}" if lacking else "")
+
+    def retitle(self, chart: Chart) -> None:
+        """Say how a chart is smoothed now."""
+        for pane in self.page:
+            if pane.chart is chart:
+                pane.set_title(titled(pane.metric, chart.ema))
 
     def refresh_data(self) -> None:
         """Draw what is seen of the new data."""

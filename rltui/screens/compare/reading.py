@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
@@ -26,6 +27,14 @@ class ReadFailed(Message):
     def __init__(self, why: str) -> None:
         super().__init__()
         self.why = why
+
+
+class SourcesFound(Message):
+    """The runs that were marked, wherever they are; `why`: one of them could not be found."""
+
+    def __init__(self, paths: list[str], names: list[Path], sources: list[RunSource] | None, why: str = "") -> None:
+        super().__init__()
+        self.paths, self.names, self.sources, self.why = paths, names, sources, why
 
 
 class EpisodesRead(Message):

@@ -73,7 +73,9 @@ class CompareScreen(CompareShown):
     @on(Chart.Adjusted)
     def _adjusted(self, event: Chart.Adjusted) -> None:
         options = event.chart.options
-        self.query_one(Curves).share(view=options.view, log_x=options.log_x)
+        curves = self.query_one(Curves)
+        curves.share(view=options.view, log_x=options.log_x)
+        curves.retitle(event.chart)
 
     @on(RunsChart.SeedsAsked)
     def _seeds_asked(self, event: RunsChart.SeedsAsked) -> None:

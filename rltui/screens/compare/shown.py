@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING, cast
 from textual import on
 from textual.timer import Timer
 
+from rltui.launch.runs import find, is_address
 from rltui.model.find import Finder, FindError
 from rltui.screens.compare.curves import Curves
 from rltui.screens.compare.episodes import Side, Sides
 from rltui.screens.compare.parts import CONFIG, CURVES, SEEDS, SIDES, CompareParts
-from rltui.screens.compare.reading import CompareWatcher, EpisodesRead, Read, ReadFailed, read_episode
+from rltui.screens.compare.reading import (
+    CompareWatcher,
+    EpisodesRead,
+    Read,
+    ReadFailed,
+    SourcesFound,
+    read_episode,
+)
 from rltui.screens.compare.runs import Sentence
 from rltui.screens.compare.seeds import SeedHead, sides, table
 from rltui.screens.own_app import own_app
+from rltui.sources.find import NoSuchRun
 from rltui.widgets.header import Header
 from rltui.widgets.instead import Instead
 from rltui.widgets.lines import focus_now
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
     from rltui.model.compare import Comparison
     from rltui.model.config_diff import Key
     from rltui.screens.runs import RunsScreen
+    from rltui.sources.base import RunSource
 
 LOOK_S = 0.25  # between two looks at what was read
 PAUSE_S = 0.15  # that the cursor rests before episodes are read
@@ -36,7 +46,7 @@ class CompareShown(CompareParts):
 
     def __init__(self) -> None:
         super().__init__()
-        self._paths: list[Path] = []
+        self._paths: list[str] = []
         self._comparison: Comparison | None = None
         self._watcher: CompareWatcher | None = None
         self._dirty = False
@@ -70,7 +80,7 @@ class CompareShown(CompareParts):
         rows = cast("RunsScreen", own_app(self).get_screen("runs")).rows
         marked = [row for row in map(rows.of, rows.marks) if row is not None]
         marked.sort(key=lambda row: (row.created or 0.0, row.name))
-        paths = [Path(row.path) for row in marked[:MOST]]
+        paths = [row.path for row in marked[:MOST]]
         self.set_class(len(paths) < LEAST, "-none")
         if len(paths) < LEAST:
             self._say_nothing(len(paths))
@@ -81,7 +91,7 @@ class CompareShown(CompareParts):
         if len(marked) > MOST:
             self.say(f"{len(marked)} runs are marked: the {MOST} oldest of them are compared", "watch")
         if paths != self._paths:
-            self._begin(paths)
+            self._begin(paths, [Path(row.name if is_address(row.path) else row.path) for row in marked[:MOST]])
         self._dirty = True
         self._look()
 
@@ -96,14 +106,41 @@ class CompareShown(CompareParts):
         )
         self.query_one(Header).set_run("")
 
-    def _begin(self, paths: list[Path]) -> None:
-        from rltui.model.compare import Comparison
-        from rltui.model.compared import ComparedRun
-        from rltui.sources.local import LocalRunSource
-
+    def _begin(self, paths: list[str], names: list[Path]) -> None:
         self._stop()
         self._paths = paths
-        runs = [ComparedRun(path, LocalRunSource(path)) for path in paths]
+        if not any(map(is_address, paths)):
+            self._compare(names, [find(path).source for path in paths])
+            return
+        self.set_class(True, "-none")
+        self.query_one("CompareParts > Instead", Instead).say(("Looking for the runs", "dim"))
+
+        def ask() -> None:
+            try:
+                self.post_message(SourcesFound(paths, names, [find(path).source for path in paths]))
+            except NoSuchRun as error:
+                self.post_message(SourcesFound(paths, names, None, str(error)))
+
+        self.run_worker(ask, thread=True, exclusive=True, group="find", exit_on_error=False)
+
+    @on(SourcesFound)
+    def _sources_found(self, event: SourcesFound) -> None:
+        if event.paths != self._paths:
+            return
+        if event.sources is None:
+            self._paths = []  # so that the next visit asks again
+            self.query_one("CompareParts > Instead", Instead).say((event.why, "act"), ("1, then 6: tried again", "dim"))
+            return
+        self.set_class(False, "-none")
+        self._compare(event.names, event.sources)
+        self._dirty = True
+        self._look()
+
+    def _compare(self, names: list[Path], sources: list[RunSource]) -> None:
+        from rltui.model.compare import Comparison
+        from rltui.model.compared import ComparedRun
+
+        runs = [ComparedRun(path, source) for path, source in zip(names, sources, strict=True)]
         self._comparison, self._over, self._config_of, self._sides = Comparison(runs), None, None, []
         self._watcher = CompareWatcher(runs, self.post_message, 1.0 / own_app(self).terminal.fps)
         self._watcher.start()

@@ -40,7 +40,7 @@ class ConfigScreen(FilingScreen):
     def __init__(self) -> None:
         super().__init__()
         self._wanted: tuple[Path | None, str] | None = None  # what is being opened
-        self._of_run: Path | None = None  # the run whose config it began with
+        self._of_run: str | None = None  # the run whose config it began with
 
     def on_mount(self) -> None:
         self.set_interval(DISK_S, self._look_at_disk)
@@ -103,20 +103,30 @@ class ConfigScreen(FilingScreen):
         else:
             self.call_after_refresh(self.action_preset)
 
-    def copy_of_run(self, run: Path, key: str = "") -> None:
+    def copy_of_run(self, run: str, key: str = "") -> None:
         """Begin with the config of a run, with the cursor on `key`; one that was begun already is shown as it is."""
-        from rltui.model.form_starts import Start
-
         if key and self.form is not None and self._of_run == run:
             self.go_to(key)
             return
-        self._begin(None, partial(self._open_start, Start("run", run.name, run / "config.toml"), key))
+        self._begin(None, partial(self._open_run, run, key))
         self._of_run = run
 
     def _begin(self, path: Path | None, job: Callable[[], None]) -> None:
         self._flush_draft()
         self._wanted, self._of_run = (path, ""), None
         self.run_worker(job, thread=True, exclusive=True, group="open", exit_on_error=False)
+
+    def _open_run(self, run: str, key: str) -> None:
+        from rltui.launch.runs import config_of
+        from rltui.model.form_starts import Start
+        from rltui.sources.find import NoSuchRun
+
+        try:
+            path = config_of(run)
+        except NoSuchRun as error:
+            self.post_message(NotOpened(str(error)))
+            return
+        self._open_start(Start("run", path.parent.name, path), key)
 
     def _open_file(self, path: Path, key: str) -> None:
         from rltui.model.form_starts import Start

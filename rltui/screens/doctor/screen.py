@@ -14,15 +14,18 @@ from rltui.doctor.doctor import Finding, counts, speaking
 from rltui.doctor.record import Record
 from rltui.doctor.report import lines
 from rltui.doctor.rule import State
+from rltui.model.progress import why
 from rltui.screens.base import AppScreen
 from rltui.screens.doctor.detail import FindingDetail
 from rltui.screens.doctor.rows import FindingRows
 from rltui.screens.monitor.bars import BUILT
 from rltui.screens.own_app import own_app
-from rltui.widgets.bindings import bindings
+from rltui.text import fit
+from rltui.widgets.bar import Bar, Part
+from rltui.widgets.bindings import allowed, bindings
 from rltui.widgets.header import Header
 from rltui.widgets.instead import Instead
-from rltui.widgets.lines import focus_now
+from rltui.widgets.lines import focus_now, look_of
 from rltui.widgets.pane import Pane
 from rltui.widgets.virtual_list import VirtualList
 
@@ -43,6 +46,10 @@ class RuleList(VirtualList, inherit_bindings=False):
         def __init__(self, what: str) -> None:
             super().__init__()
             self.what = what
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What writes is refused under --readonly."""
+        return allowed(self, action)
 
     def action_select(self) -> None:
         """A double click."""
@@ -69,6 +76,24 @@ class RuleList(VirtualList, inherit_bindings=False):
         self.post_message(self.Wanted("back"))
 
 
+class Cause(Bar):
+    """Why the run failed, and what to do. Not there for one that did not."""
+
+    DEFAULT_CSS = "Cause { display: none; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = ""
+
+    def say(self, words: str) -> None:
+        """ "": nothing."""
+        self._words, self.display = words, bool(words)
+        self.update_bar()
+
+    def parts(self, width: int) -> list[Part]:
+        return [(f" {fit(self._words, width - 2)}", look_of(self).style("act"))]
+
+
 class DoctorScreen(AppScreen):
     DEFAULT_CSS = """
     DoctorScreen > #both { layout: vertical; height: 1fr; }
@@ -91,6 +116,7 @@ class DoctorScreen(AppScreen):
         self._wanted = ""  # the rule to point at as soon as it is there
 
     def body(self) -> ComposeResult:
+        yield Cause()
         with Container(id="both"):
             with Pane(title="Doctor", id="rules"):
                 yield RuleList(self.rows)
@@ -130,12 +156,12 @@ class DoctorScreen(AppScreen):
 
     def _look(self) -> None:
         """Take over what is new; without anything new nothing is drawn."""
-        if not self.is_current:
+        if not self.is_current or not self.query(RuleList):  # it comes, or goes already
             return
         opened = own_app(self).opened
         self._say_run()
         findings = opened.checkup.findings if opened is not None and opened.checkup is not None else ()
-        key = str(opened.path) if opened is not None else ""
+        key = opened.where if opened is not None else ""
         same = findings is self._findings and key == self._key
         self._findings = findings
         if not same:
@@ -160,6 +186,7 @@ class DoctorScreen(AppScreen):
         if opened is not None:
             status = (opened.model.status if opened.model is not None else None) or {}
             self.query_one(Header).set_run(opened.name, str(status.get("state") or "starting"))
+            self.query_one(Cause).say(why(status))
 
     def _titles(self) -> None:
         told = counts(self._findings)
@@ -230,14 +257,14 @@ class DoctorScreen(AppScreen):
         if not finding.keys:
             self.say("no key of the config changes this")
         elif opened is not None:
-            own_app(self).copy_config(opened.path, finding.keys[0])
+            own_app(self).copy_config(opened.where, finding.keys[0])
 
     def _evidence(self, finding: Finding) -> None:
         app, metric = own_app(self), finding.metric
         if finding.rule.id in ("D34", "D35") or finding.state is State.BROKEN:
             app.show_tab("logs")
         elif metric and "metrics" in BUILT:
-            app.show_tab("metrics", name=metric, step=self.record.step)
+            app.show_tab("metrics", metric=metric)
         elif metric.startswith(PLAYED):
             app.show_tab("rollouts", iteration=self.record.part("iteration"))
         elif metric:

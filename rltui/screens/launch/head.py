@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 
+from rltui.screens.launch.aim import about
 from rltui.text import clean
 from rltui.text_lines import crop, printable, wrap
 from rltui.widgets.lines import Lines, look_of
@@ -27,13 +27,14 @@ class Head(Lines, can_focus=False):
     def __init__(self) -> None:
         super().__init__()
         self._config: Path | None = None
+        self._target = ""
         self._plan: Plan | None = None
         self._amount = ""
         self._open = False
         self._rows: list[tuple[str, list[tuple[str, str]]]] = []  # label, (text, style) pieces
 
-    def show(self, config: Path | None, plan: Plan | None = None, amount: str = "") -> None:
-        self._config, self._plan, self._amount = config, plan, amount
+    def show(self, config: Path | None, target: str, plan: Plan | None = None, amount: str = "") -> None:
+        self._config, self._target, self._plan, self._amount = config, target, plan, amount
         self._lay_out()
 
     def toggle(self) -> None:
@@ -44,7 +45,7 @@ class Head(Lines, can_focus=False):
     @property
     def command(self) -> str:
         """The exact command, as a shell takes it; "" while it is not known."""
-        return shlex.join(self._plan.describe()["command"]) if self._plan is not None else ""
+        return self._plan.launcher.shown(self._plan.job) if self._plan is not None else ""
 
     def on_resize(self) -> None:
         self._lay_out()
@@ -53,16 +54,19 @@ class Head(Lines, can_focus=False):
         if not self.size.width or self._config is None:
             return
         name, room = shortened(self._config), max(20, self.size.width - LABEL - 1)
-        about = [(name, "strong"), (f"   {self._amount}" if self._amount else "", "dim")]
+        told = [(name, "strong"), (f"   {self._amount}" if self._amount else "", "dim")]
         rows = [
-            ("config", about),
-            ("target", [("local", "strong"), ("   this machine, in a session of its own", "dim")]),
+            ("config", told),
+            ("target", [(self._target, "strong"), (f"   {about(self._target)}", "dim")]),
         ]
         if self._plan is None:
             rows += [("run", [("named once the config is valid", "dim")]), ("command", [("", "dim")])]
         else:
             run_dir = self._plan.job.run_dir
-            rows.append(("run", [(run_dir.name, "strong"), (f"   in {shortened(run_dir.parent)}", "dim")]))
+            if run_dir is None:
+                rows.append(("run", [("the target names it, and has its folder", "dim")]))
+            else:
+                rows.append(("run", [(run_dir.name, "strong"), (f"   in {shortened(run_dir.parent)}", "dim")]))
             lines = wrap(printable(self.command), room) if self._open else [printable(self.command)]
             rows += [("command" if n == 0 else "", [(line, "text")]) for n, line in enumerate(lines)]
         self._rows = rows

@@ -13,9 +13,12 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 
+from rltui.launch.runs import is_address, server_name
+from rltui.launch.targets import NoSuchTarget, target
 from rltui.preflight.base import took
-from rltui.preflight.table import CHECKS
+from rltui.preflight.table import checks_of
 from rltui.screens.base import AppScreen
+from rltui.screens.launch.aim import OTHER, choices
 from rltui.screens.launch.checklist import Checklist
 from rltui.screens.launch.head import Head
 from rltui.screens.launch.takes import Takes
@@ -37,15 +40,15 @@ if TYPE_CHECKING:
 WIDE, WIDER = 110, 160  # columns, from which on the numbers stand beside the checks, and have more room
 DIALOG = 70  # cells of a line of a dialog
 # What a config is needed for.
-NEEDS_ONE = ("go", "details", "again", "edit", "copy", "command", "folder", "dry_run")
+NEEDS_ONE = ("go", "details", "again", "edit", "copy", "command", "folder", "dry_run", "target")
 
 
 class Started(Message):
-    """The run was started, or could not be: then `why` says it."""
+    """The run was started, and is `where`; or it could not be: then `why` says it."""
 
-    def __init__(self, plan: Plan, why: str = "") -> None:
+    def __init__(self, plan: Plan, why: str = "", where: str = "") -> None:
         super().__init__()
-        self.plan, self.why = plan, why
+        self.plan, self.why, self.where = plan, why, where
 
 
 class LaunchScreen(AppScreen):
@@ -67,6 +70,8 @@ class LaunchScreen(AppScreen):
     def __init__(self) -> None:
         super().__init__(name="launch")
         self._config: Path | None = None
+        self._launcher = target("local")
+        self._checks = checks_of(self._launcher)
         self._stamp: tuple[int, int] | None = None  # of the file that was checked
         self._run_dir: Path | None = None
         self._plan: Plan | None = None
@@ -79,6 +84,7 @@ class LaunchScreen(AppScreen):
             yield Head()
             yield Instead()
             yield Prompt("config", placeholder="the path of a TOML file", id="path")
+            yield Prompt("target", placeholder="http://HOST:PORT, ssh://USER@HOST, ray://HOST:PORT, slurm", id="target")
             yield Prompt("folder", placeholder="of the run; empty: a new one in logging.runs_dir", id="folder")
         with Horizontal():
             with Pane(title="Preflight", id="checks"):
@@ -143,12 +149,13 @@ class LaunchScreen(AppScreen):
         self._give_up()
         self._plan, self._done = None, False
         path = self._config
-        self.query_one(Head).show(path)
+        self._checks = checks_of(self._launcher)
+        self.query_one(Head).show(path, self._launcher.name)
         self.query_one(Takes).show([])
-        self.checklist.begin(CHECKS if path is not None else ())
+        self.checklist.begin(self._checks if path is not None else ())
         if path is not None:
             self._stamp = _stamp(path)
-            self._work = Work(path, self._run_dir, self.post_message)
+            self._work = Work(path, self._launcher, self._run_dir, self.post_message)
             self._work.start()
         self._count()
 
@@ -178,7 +185,7 @@ class LaunchScreen(AppScreen):
 
         if event.work is self._work:
             self._plan = event.plan
-            self.query_one(Head).show(self._config, event.plan, amount(event.plan.derived))
+            self.query_one(Head).show(self._config, self._launcher.name, event.plan, amount(event.plan.derived))
             self.query_one(Takes).show(event.takes)
 
     @on(Checked)
@@ -195,12 +202,12 @@ class LaunchScreen(AppScreen):
     def _with(self, verdict: str) -> list[str]:
         """Ids of the checks that ended so, in the order of the list."""
         results = self.checklist.results
-        return [check.id for check in CHECKS if check.id in results and results[check.id].verdict == verdict]
+        return [check.id for check in self._checks if check.id in results and results[check.id].verdict == verdict]
 
     def _count(self) -> None:
         pane, results = self.query_one("#checks", Pane), self.checklist.results
         if not self._done:
-            pane.set_info(f"{len(results)} of {len(CHECKS)}" if self._config is not None else "")
+            pane.set_info(f"{len(results)} of {len(self._checks)}" if self._config is not None else "")
             return
         failed, warned = len(self._with("fail")), len(self._with("warn"))
         told = [f"{failed} failed"] * bool(failed) + [f"{warned} warning{'s' * (warned != 1)}"] * bool(warned)
@@ -212,12 +219,12 @@ class LaunchScreen(AppScreen):
     async def action_go(self) -> None:
         from rltui.screens.confirm import Answer, ConfirmScreen
 
-        left = len(CHECKS) - len(self.checklist.results)
+        left = len(self._checks) - len(self.checklist.results)
         if self._starting:
             return
         if failed := self._with("fail"):
             self.checklist.point_at(failed[0])
-            titles = ", ".join(check.title for check in CHECKS if check.id in failed)
+            titles = ", ".join(check.title for check in self._checks if check.id in failed)
             self.say(f"not started: {titles} failed", "act")
         elif not self._done or self._plan is None:
             self.say(f"{left} check{'s' * (left != 1)} to go")
@@ -237,18 +244,18 @@ class LaunchScreen(AppScreen):
         plan = self._plan
         assert plan is not None
         self._starting = True
-        own_app(self).did(self.query_one(Head).command, "started")
+        own_app(self).did(self.query_one(Head).command, f"started at {self._launcher.name}")
 
         def start() -> None:
             from rltui.cli.output import CliError
             from rltui.cli.start import launch
 
             try:
-                launch(plan)
+                started = launch(plan)
             except CliError as error:
                 post(Started(plan, str(error)))
             else:
-                post(Started(plan))
+                post(Started(plan, where=started.source.place))
 
         post = self.post_message
         self.run_worker(asyncio.to_thread(start), group="start", exit_on_error=False)
@@ -260,7 +267,9 @@ class LaunchScreen(AppScreen):
             self.say(event.why, "act")
             return
         self._plan, self._run_dir = None, None  # the next run has a folder of its own
-        own_app(self).open_run(event.plan.job.run_dir)
+        if is_address(self._launcher.name):  # so that Runs lists it beside the others
+            own_app(self).add_server(server_name(self._launcher.name))
+        own_app(self).open_run(event.where)
 
     def action_details(self) -> None:
         self.checklist.toggle_details()
@@ -304,6 +313,38 @@ class LaunchScreen(AppScreen):
     def _left(self) -> None:
         self._rest()
 
+    # The target
+
+    async def action_target(self) -> None:
+        from rltui.screens.choice import ChoiceScreen
+
+        found = choices(own_app(self).servers, self._launcher.name)
+        await self.app.push_screen(ChoiceScreen("Where", found), self._target_chosen)
+
+    def _target_chosen(self, value: str | None) -> None:
+        if value == OTHER:
+            self.query_one("#target", Prompt).open()
+        elif value is not None:
+            self._aim(value)
+
+    @on(Prompt.Submitted, "#target")
+    def _target_typed(self, event: Prompt.Submitted) -> None:
+        try:
+            target(event.value)
+        except NoSuchTarget as error:
+            event.prompt.set_note(str(error), "watch")
+            return
+        event.prompt.close()
+        self._aim(event.value)
+
+    def _aim(self, name: str) -> None:
+        """Look at a start at this target."""
+        self._launcher = target(name)
+        if not self._launcher.shares_disk:
+            self._run_dir = None
+        focus_now(self.checklist)
+        self._check()
+
     def action_copy(self) -> None:
         if command := self.query_one(Head).command:
             own_app(self).copy(command, "command")
@@ -312,6 +353,9 @@ class LaunchScreen(AppScreen):
         self.query_one(Head).toggle()
 
     def action_folder(self) -> None:
+        if not self._launcher.shares_disk:
+            self.say(f"{self._launcher.name} names its runs itself, and has their folders")
+            return
         run_dir = self._plan.job.run_dir if self._plan is not None else self._run_dir
         self.query_one("#folder", Prompt).open(str(run_dir or ""))
 
@@ -333,10 +377,14 @@ class LaunchScreen(AppScreen):
             self.say("the config is not valid, so there is nothing to run")
             return
         plan = self._plan
-        texts = [amount(plan.derived), f"would make {shortened(plan.job.run_dir)}", *DRY_RUN.splitlines()]
+        made = f"would make {shortened(plan.job.run_dir)}" if plan.job.run_dir else f"would ask {self._launcher.name}"
+        texts = [amount(plan.derived), made, *DRY_RUN.splitlines()]
         lines = [line for text in texts for line in wrap(text, DIALOG)]
-        own_app(self).did(f"rltui train {plan.job.config} --dry-run", "nothing was started")
+        own_app(self).did(f"rltui train {plan.job.config}{self._option()} --dry-run", "nothing was started")
         await self.app.push_screen(ConfirmScreen("Dry run", lines, []))
+
+    def _option(self) -> str:
+        return "" if self._launcher.name == "local" else f" --target {self._launcher.name}"
 
     def action_back(self) -> None:
         own_app(self).go("runs")

@@ -12,8 +12,9 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from rltui.cli.start import Plan
+    from rltui.launch.base import Launcher
     from rltui.model.estimates import Line
-    from rltui.preflight.base import Began, Result
+    from rltui.preflight.base import Began, Context, Result
     from rltui.preflight.runner import Preflight
 
 
@@ -44,9 +45,9 @@ class Checked(Message):
 class Work(threading.Thread):
     """One preflight. `post` is called from this thread."""
 
-    def __init__(self, config: Path, run_dir: Path | None, post: Callable[[Message], Any]) -> None:
+    def __init__(self, config: Path, launcher: Launcher, run_dir: Path | None, post: Callable[[Message], Any]) -> None:
         super().__init__(name="preflight", daemon=True)
-        self.config, self.run_dir = config, run_dir
+        self.config, self.launcher, self.run_dir = config, launcher, run_dir
         self._post = post
         self._within = contextvars.copy_context()  # who is told may ask it which app this is
         self._lock = threading.Lock()
@@ -69,30 +70,35 @@ class Work(threading.Thread):
 
         from rltui.preflight.base import Context, Result
         from rltui.preflight.runner import Preflight
-        from rltui.preflight.table import CHECKS
+        from rltui.preflight.table import checks_of
 
-        context = Context(config=self.config, run_dir=self.run_dir, environ=os.environ)
+        context = Context(config=self.config, run_dir=self.run_dir, launcher=self.launcher, environ=os.environ)
         with self._lock:
             if self._stopped:
                 return
-            self._preflight = Preflight(context, CHECKS)
+            self._preflight = Preflight(context, checks_of(self.launcher))
         for event in self._preflight.run():
             self._tell(CheckNews(self, event))
             if isinstance(event, Result) and event.id == "config" and context.loaded is not None:
                 self._plan(context)
         self._tell(Checked(self))
 
-    def _plan(self, context: Any) -> None:
+    def _plan(self, context: Context) -> None:
+        import uuid
+
         from rltui.cli.output import CliError
         from rltui.cli.start import plan_of
         from rltui.model.estimates import of
         from rltui.preflight.machine import facts_of
 
         try:
-            plan = plan_of(context.loaded, self.config, run_dir=self.run_dir)
+            assert context.loaded is not None
+            key = uuid.uuid4().hex  # one key for one plan: a start that was not answered is asked for again with it
+            options = {"run_dir": self.run_dir, "launcher": self.launcher, "key": key}
+            plan = plan_of(context.loaded, self.config, context.sets, **options)
         except CliError:  # the folder holds a run: a check says so
             return
-        self._tell(Planned(self, plan, of(context.loaded, facts_of(context))))
+        self._tell(Planned(self, plan, of(context.loaded, facts_of(context)) if self.launcher.shares_disk else []))
 
     def _tell(self, message: Message) -> None:
         if not self._stopped:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -106,9 +105,12 @@ class ProgressBar(Bar):
         self.update_bar()
 
     def parts(self, width: int) -> list[Part]:
-        if self._model is None:
+        model, look = self._model, look_of(self)
+        if model is None:
             return []
-        return progress(self._model.status, look_of(self), width, time.time())
+        if not model.asked:
+            return [(" reading the run", look.style("dim"))]
+        return progress(model.status, look, width, model.now())
 
 
 def _cells(text: str) -> int:

@@ -9,17 +9,24 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.widget import Widget
 
+from rltui.launch.runs import config_of
 from rltui.model.episode_list import Bin, bins
+from rltui.model.first_prompt import first_prompt
 from rltui.model.group_view import Group, groups_of, near, next_iteration
 from rltui.screens.monitor.compared import BinRows, GroupHead, GroupRows, MemberDiff
 from rltui.screens.monitor.group import GroupGrid, Read
 from rltui.screens.monitor.tab import Tab
 from rltui.screens.own_app import own_app
+from rltui.sources.base import Unreadable
+from rltui.sources.find import NoSuchRun
 from rltui.widgets.lines import focus_now
 from rltui.widgets.pane import Pane
 from rltui.widgets.virtual_list import VirtualList
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rltui.model.first_prompt import Prompt
     from rltui.model.vocabulary import Vocabulary
     from rltui.opened import OpenRun
     from rltui.screens.monitor.episodes import Episodes
@@ -42,6 +49,14 @@ class MemberRead(Message):
     def __init__(self, n: int, read: Read) -> None:
         super().__init__()
         self.n, self.read = n, read
+
+
+class PromptRead(Message):
+    """The first prompt of the episode under the cursor; None: it is gone."""
+
+    def __init__(self, config: Path, seed: int, prompt: Prompt | None) -> None:
+        super().__init__()
+        self.config, self.seed, self.prompt = config, seed, prompt
 
 
 class Comparing(Tab):
@@ -340,13 +355,33 @@ class Comparing(Tab):
 
     def action_smoke(self) -> None:
         seed: Any = self.row_here().get("seed")
-        config = self._opened.path / "config.toml"
+        folder = self._opened.folder
         if not isinstance(seed, int):
             own_app(self).say("no episode is under the cursor")
-        elif not config.is_file():
+        elif folder is not None and not (folder / "config.toml").is_file():
             own_app(self).say("the run has no config.toml to play by", "watch")
-        else:
-            own_app(self).play_in_smoke(config, seed)
+        elif (model := self._opened.model) is not None:
+            n, source = self.row_here()["n"], model.source
+
+            def job() -> None:
+                try:
+                    config = config_of(self._opened.where)
+                except NoSuchRun as error:
+                    own_app(self).call_from_thread(own_app(self).say, str(error), "watch")
+                    return
+                try:
+                    episode = source.episode(n)
+                except Unreadable:
+                    episode = None
+                self.post_message(PromptRead(config, seed, first_prompt(episode)))
+
+            self._opened.in_thread(job)
+
+    @on(PromptRead)
+    def _prompt_read(self, event: PromptRead) -> None:
+        if event.prompt is None:
+            own_app(self).say("the recorded prompt is gone: only its seed is played", "watch")
+        own_app(self).play_in_smoke(event.config, event.seed, event.prompt)
 
 
 def _reward(value: float | None) -> str:

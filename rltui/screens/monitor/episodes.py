@@ -55,8 +55,10 @@ class Episodes:
 
     @staticmethod
     def _step(view: EpisodeView, deadline: float) -> bool:
+        """Until then, or until the first rows are there to be shown."""
+        nothing = not len(view)
         for scanned, total in view.scan():
-            if time.monotonic() > deadline and scanned < total:
+            if scanned < total and (time.monotonic() > deadline or (nothing and len(view))):
                 return True
         return False
 

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from rltui.charts.parts import Series
+from rltui.charts.smooth import titled
 from rltui.model.judge_feed import JudgeFeed, Pair
 from rltui.model.judge_view import judge_view
 from rltui.model.pipeline_text import seconds
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rltui.model.run import RunModel
     from rltui.opened import OpenRun
 
+TRACKS = "Score by track"
 OWN = ("judge/latency", "judge/failed", "judge/agreement")  # of judge/*: no tracks
 MOST = 12  # episodes that one filter names
 
@@ -52,10 +54,14 @@ class JudgeTab(Tab):
     def compose(self) -> ComposeResult:
         yield Instead()
         with Container():
-            yield Pane(Chart(ema=0.6, id="tracks"), title="Score by track", id="pane-tracks", classes="-front")
+            yield Pane(Chart(ema=0.6, id="tracks"), title=titled(TRACKS, 0.6), id="pane-tracks", classes="-front")
             yield Pane(Scatter("task app's reward", "judge", id="scatter"), title="Judge and task app")
             yield Pane(Chart(id="latency"), title="Seconds of a call", id="pane-latency")
             yield Pane(Drawn(id="calls"), title="Calls", id="pane-calls")
+
+    @on(Chart.Adjusted, "#tracks")
+    def _adjusted(self, event: Chart.Adjusted) -> None:
+        self.query_one("#pane-tracks", Pane).set_title(titled(TRACKS, event.chart.ema))
 
     def start(self) -> None:
         if not self.has_class("-none"):

@@ -74,10 +74,11 @@ class ChartPane(Pane):
         self.describe(self.selected)
 
     def describe(self, selected: bool) -> None:
-        """Name, value and trend, how it is smoothed; less of the trend where the name needs the room."""
+        """Name, how it is smoothed, value and trend; less of the trend where the name needs the room."""
         self.selected = selected
         look, said = look_of(self), self.chart.description
-        title = f"{look.glyph('cursor')} {self.metric}" if selected else self.metric
+        name = f"{self.metric} (EMA)" if self.chart.ema else self.metric
+        title = f"{look.glyph('cursor')} {name}" if selected else name
         room = self.outer_size.width - _BORDER - width(title)
         whole = said.title(look)
         forms = (whole, whole.partition(" / ")[0], number(said.last) if said.last is not None else "")
@@ -102,6 +103,7 @@ class MetricCharts(Container):
         self.own: dict[str, Own] = {}
         self._store = MetricStore()
         self._selected = ""
+        self._panes: list[ChartPane] = []
         self.room = (1, 1)  # columns, rows
 
     def compose(self) -> ComposeResult:
@@ -111,7 +113,8 @@ class MetricCharts(Container):
             yield self._new()
 
     def _new(self) -> ChartPane:
-        return ChartPane(Chart(axes=self._axes))
+        self._panes.append(pane := ChartPane(Chart(axes=self._axes)))
+        return pane
 
     @property
     def capacity(self) -> int:
@@ -121,7 +124,7 @@ class MetricCharts(Container):
     @property
     def page(self) -> list[ChartPane]:
         """Those in use, in the order of the list."""
-        return [pane for pane in self.query(ChartPane) if pane.metric]
+        return [pane for pane in self._panes if pane.metric]
 
     def of(self, name: str) -> ChartPane | None:
         """Who shows a metric now."""
@@ -138,7 +141,7 @@ class MetricCharts(Container):
             return False
         self.room = room
         self.styles.grid_size_columns, self.styles.grid_size_rows = room
-        missing = self.capacity - len(self.query(ChartPane))
+        missing = self.capacity - len(self._panes)
         if missing > 0:
             self.mount(*(self._new() for _ in range(missing)))
         return True
@@ -146,8 +149,7 @@ class MetricCharts(Container):
     def show(self, names: Sequence[str], store: MetricStore, selected: str) -> None:
         """Show these, in this order; a pane that shows its metric already is left alone."""
         same_store, self._store, self._selected = store is self._store, store, selected
-        panes = list(self.query(ChartPane))
-        for i, pane in enumerate(panes):
+        for i, pane in enumerate(self._panes):
             name = names[i] if i < len(names) else ""
             pane.display = bool(name) or not i
             if name and not (same_store and pane.metric == name):

@@ -14,6 +14,7 @@ from textual.containers import Container
 from textual.timer import Timer
 
 from rltui.charts.parts import Axis, Series
+from rltui.charts.smooth import titled
 from rltui.model.along import AXES, STEP, Along, written
 from rltui.model.marks import marks
 from rltui.model.metrics import MetricStore
@@ -172,22 +173,18 @@ class Overview(Tab):
         names = self._shown.get(plan.id)
         title = next((title for title, wanted in plan.sets if names and wanted[0][0] in names), plan.sets[0][0])
         pane = self.query_one(f"#pane-{plan.id}", Pane)
-        pane.set_title(title)
-        self._subtitle(pane)
+        pane.set_title(titled(title, chart.ema))
         pane.set_info(chart.description.title(look_of(self)))
 
-    def _subtitle(self, pane: Pane) -> None:
-        """How a chart is smoothed; where one pane shows at a time, which one it is."""
-        chart = next(iter(pane.query(Chart)), None)
-        words = [f"EMA {chart.ema:g}"] if chart is not None and chart.ema else []
-        if self.has_class("-narrow"):
-            words.append(f"pane {self.panes.index(pane) + 1} of {len(self.panes)}, tab: next")
-        pane.set_subtitle(", ".join(words))
+    @on(Chart.Adjusted)
+    def _adjusted(self, event: Chart.Adjusted) -> None:
+        self._title(event.chart)
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
-        for pane in self.panes:
-            self._subtitle(pane)
+        panes = self.panes
+        for i, pane in enumerate(panes, 1):
+            pane.set_subtitle(f"pane {i} of {len(panes)}, tab: next" if self.has_class("-narrow") else "")
 
     @on(Chart.Described)
     def _described(self, event: Chart.Described) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -44,6 +45,8 @@ class Slider(Bar):
 
     def parts(self, width_: int) -> list[Part]:
         look, past = look_of(self), self._past
+        if not past.read:
+            return [(" THE PAST ", look.style("replay")), (" reading the run", look.style("dim"))]
         at = past.time
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if at is not None else "no step was done"
         words = f" {when}  step {past.step} " if at is not None else f" {when} "
@@ -80,6 +83,7 @@ class PastScreen(MonitorScreen):
         super().__init__(past)
         self._past = past
         self._wanted = tab
+        self._early: list[Callable[[], int]] = []  # places that were asked for before the run was read
 
     def body(self) -> ComposeResult:
         yield Slider(self._past)
@@ -96,38 +100,43 @@ class PastScreen(MonitorScreen):
     @on(RunOpened)
     @on(RunChanged)
     def _came(self) -> None:
+        while self._early and self._past.read:
+            self._go(self._early.pop(0))
         self.query_one(Slider).update_bar()
 
     @on(Slider.Moved)
     def _moved(self, event: Slider.Moved) -> None:
-        self._go(event.place)
+        self._go(lambda: event.place)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Steering is off."""
         return False if action == "steer" else super().check_action(action, parameters)
 
-    def _go(self, place: int) -> None:
-        if self._past.move(place):
+    def _go(self, place: Callable[[], int]) -> None:
+        """To this place, as soon as there is any."""
+        if not self._past.read:
+            self._early.append(place)
+        elif self._past.move(place()):
             self.query_one(Slider).update_bar()
 
     def _tenth(self) -> int:
         return max(1, round(self._past.last / TENTH))
 
     def action_step_back(self) -> None:
-        self._go(self._past.place - 1)
+        self._go(lambda: self._past.place - 1)
 
     def action_step_on(self) -> None:
-        self._go(self._past.place + 1)
+        self._go(lambda: self._past.place + 1)
 
     def action_tenth_back(self) -> None:
-        self._go(self._past.place - self._tenth())
+        self._go(lambda: self._past.place - self._tenth())
 
     def action_tenth_on(self) -> None:
-        self._go(self._past.place + self._tenth())
+        self._go(lambda: self._past.place + self._tenth())
 
     def action_follow(self) -> None:
         """To the end of what is recorded."""
-        self._go(self._past.last)
+        self._go(lambda: self._past.last)
 
     def action_past(self) -> None:
         """Back to the present."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
 from textual import on
@@ -12,13 +12,14 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.timer import Timer
 
-from rltui.model.episode_list import SORTS
+from rltui.model.episode_list import SORTS, nearest_iteration
 from rltui.model.episode_query import FilterError
 from rltui.screens.monitor.comparing import Comparing
 from rltui.screens.monitor.episode_line import head
 from rltui.screens.monitor.episodes import Episodes
 from rltui.screens.monitor.transcript_pane import TranscriptPane
 from rltui.screens.monitor.xray_bar import XrayBar, band_of
+from rltui.screens.own_app import own_app
 from rltui.widgets.bindings import bindings
 from rltui.widgets.finding import FindPane
 from rltui.widgets.instead import Instead
@@ -32,6 +33,18 @@ if TYPE_CHECKING:
     from rltui.model.run import RunModel
     from rltui.model.xray import Xray
     from rltui.opened import OpenRun
+
+
+class Jump(NamedTuple):
+    """To the episodes of an iteration, of one split or both."""
+
+    iteration: int
+    split: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The filter that keeps them."""
+        return f"iteration = {self.iteration}" + (f" and split = {self.split}" if self.split else "")
 
 
 PAUSE_S = 0.15  # that the cursor rests before an episode is read: a held key sends no transcripts
@@ -57,6 +70,14 @@ class EpisodeRead(Message):
         self.n, self.episode, self.updates, self.xray, self.band = n, episode, updates, xray, band
 
 
+class Nearest(Message):
+    """Of the iterations with recorded episodes the one nearest to that of a jump."""
+
+    def __init__(self, jump: Jump, iteration: int) -> None:
+        super().__init__()
+        self.jump, self.iteration = jump, iteration
+
+
 class Scanned(Message):
     """The search behind a filter or a sort has come further."""
 
@@ -76,10 +97,12 @@ class Rollouts(Comparing):
     def __init__(self, opened: OpenRun) -> None:
         super().__init__(opened)
         self._text, self._sort = "", next(iter(SORTS))
+        self._jump: Jump | None = None  # whose episodes are still looked for
         self._gone_to = ""  # the filter that a jump has set: escape goes back from there
         self._follow = False
         self._pause: Timer | None = None
         self._scanning = False
+        self._searching = False  # whether what was chosen last is still looked for
         self._wanted: int | None = None  # the episode under the cursor
 
     def compose(self) -> ComposeResult:
@@ -116,8 +139,38 @@ class Rollouts(Comparing):
 
     @on(Scanned)
     def _scanned(self) -> None:
+        """The first rows stay in view while others take their places, unless the person has gone on by then."""
+        at_first = self._searching and self._list.cursor == 0
+        self._searching = self._rows is not None and not self._rows.done
         self._list.update_rows()
+        if at_first:
+            self._list.cursor = 0
+        if not self._searching and self._jump is not None:
+            jump, self._jump = self._jump, None
+            if not len(self._list.rows):
+                self._look_near(jump)
         self._describe()
+
+    def _look_near(self, jump: Jump) -> None:
+        """Nothing was recorded of an iteration: find the nearest of which something was."""
+        rows = self._rows
+
+        def job() -> None:
+            if rows is not None and rows is self._rows:
+                found = nearest_iteration(rows.rows, jump.iteration, jump.split)
+                if found is not None:
+                    self.post_message(Nearest(jump, found))
+
+        self._opened.in_thread(job)
+
+    @on(Nearest)
+    def _near(self, event: Nearest) -> None:
+        if self._text == event.jump.text:  # the person has not gone on
+            self._show_jump(event.jump._replace(iteration=event.iteration))
+            self._jump = None
+            own = "" if event.jump.split is None else f" {event.jump.split}"
+            here, near = event.jump.iteration, event.iteration
+            own_app(self).say(f"no{own} episode of iteration {here} was recorded: this is the nearest, {near}")
 
     def _scan(self) -> None:
         """Search on in the watcher's thread, a moment at a time: what else is to be read has its turn between."""
@@ -146,6 +199,7 @@ class Rollouts(Comparing):
             prompt.set_note(f"column {error.column + 1}: {error}", "watch")
             return
         self._text, self._sort = text, sort
+        self._searching, self._jump = True, None
         if prompt.is_open:
             prompt.set_note("")
         self._list.set_rows(self._rows)
@@ -233,17 +287,18 @@ class Rollouts(Comparing):
 
     def go(self, place: dict[str, Any]) -> None:
         """`iteration`, `split`: its episodes only; `filter`: those that match."""
-        text = place.get("filter") or ""
         if place.get("iteration") is not None:
-            text = f"iteration = {place['iteration']}" + (
-                f" and split = {place['split']}" if place.get("split") else ""
-            )
-        if text:
+            self._show_jump(Jump(place["iteration"], place.get("split")))
+        elif text := place.get("filter"):
             self.keep(text)
             self._gone_to = text
         self.leave_group()
         self.to_front(self.query_one("#episodes-pane", Pane))
         focus_now(self._list)
+
+    def _show_jump(self, jump: Jump) -> None:
+        self.keep(jump.text)
+        self._gone_to, self._jump = jump.text, jump
 
     def keep(self, text: str) -> None:
         """Filter by `text`, newest first."""

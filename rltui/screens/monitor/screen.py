@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 LATER_S = 0.5  # until the next tab is made in advance
+SOON_S = 0.05  # until what is not there yet is looked for again
 MOUNT_S = 1.0  # that a key waits, at most, for the tab which it is for
 
 
@@ -38,6 +39,7 @@ class MonitorScreen(AppScreen):
         super().__init__(name="monitor")
         self.opened = opened
         self._tab: Tab | None = None
+        self._tabs: dict[str, Tab] = {}  # those that were made, by name
         self._place: dict[str, Any] | None = None  # where in the tab, once it has started
         self._mounting: dict[str, AwaitMount] = {}  # by tab: until it is there
         self._started = False  # whether the tab that shows has got the focus
@@ -85,13 +87,14 @@ class MonitorScreen(AppScreen):
         if self._steer_first:
             self._steer_first = False
             await self.action_steer()
-        for tab in self.query(Tab):
+        for tab in self._tabs.values():
             tab.pending |= event.change.what
         self._bring_up_to_date()
-        self._say_where()
+        if event.change.what != {"findings"}:
+            self._say_where()
         if self._was_live and not self.model.live:
             state = str((self.model.status or {}).get("state"))
-            own_app(self).ended(str(self.opened.path), state)
+            own_app(self).ended(self.opened.where, state, self.opened.name)
         self._was_live = self.model.live and self.model.status is not None
 
     @on(RunLost)
@@ -165,13 +168,15 @@ class MonitorScreen(AppScreen):
         self._wanted, self._came_from = name, came_from
         if self.model is None or (self._tab is not None and self._tab.tab == name):
             return self._tab
+        if not self.query_one("#tabs").is_mounted:  # a key that came at once, on a machine that is busy
+            self.set_timer(SOON_S, lambda: self.show_tab(self._wanted, self._came_from))
+            return self._tab
         if self.maximized is not None:
             self.minimize()
         if self._tab is not None:
             self._tab.display = False
-        tab = self._known(name)
-        new = tab is None
-        self._tab = tab = tab or self._make(name)
+        new = name not in self._tabs
+        self._tab = tab = self._tabs[name] if not new else self._make(name)
         tab.display, self._started = True, False
         self.query_one(TabBar).show(name)
         if new:
@@ -188,17 +193,14 @@ class MonitorScreen(AppScreen):
         mounting = asyncio.ensure_future(self._mounting[name]())
         await asyncio.wait([mounting], timeout=MOUNT_S)
 
-    def _known(self, name: str) -> Tab | None:
-        return next(iter(self.query(f"#tab-{name}").results(Tab)), None)
-
     def _make(self, name: str) -> Tab:
-        tab = _make(name, self.opened)
+        tab = self._tabs[name] = _make(name, self.opened)
         tab.restore(self._remembered().get(name) or {})
         return tab
 
     def _make_next(self) -> None:
         """Make the tabs that nobody has asked for yet, one at a time: making one takes long enough to be felt."""
-        name = next((name for name in BUILT if self._known(name) is None), None)
+        name = next((name for name in BUILT if name not in self._tabs), None)
         if name is not None and self.is_attached:
             tab = self._make(name)
             tab.display = False
@@ -213,7 +215,7 @@ class MonitorScreen(AppScreen):
     def remember(self) -> None:
         """Keep where the person is in this run."""
         if self._tab is not None:
-            made = (tab for tab in self.query(Tab) if self._stands(tab))
+            made = (tab for tab in self._tabs.values() if self._stands(tab))
             tabs = {**self._remembered(), **{tab.tab: tab.place() for tab in made}}
             own_app(self).memory.keep(self.opened.key, tab=self._tab.tab, tabs=tabs)
 
@@ -287,7 +289,7 @@ class MonitorScreen(AppScreen):
         from rltui.screens.monitor.past import PastScreen
 
         self.remember()
-        self.app.switch_screen(PastScreen(PastRun(self.opened.path), self._wanted))
+        self.app.switch_screen(PastScreen(PastRun(self.opened.where), self._wanted))
 
     def action_retry(self) -> None:
         self.opened.look_now()

@@ -13,6 +13,7 @@ from textual.message import Message
 from rltui.model.smoke_test import BURST, Play, SmokeModel, calls_text, text_of
 from rltui.screens.own_app import own_app
 from rltui.screens.smoke.checklist import took
+from rltui.smoke.events import RECORDED
 from rltui.smoke.report import Json, Turn
 from rltui.text import clean
 from rltui.text_lines import crop, pieces, printable, wrap
@@ -123,10 +124,22 @@ class EpisodeView(Anchored, inherit_bindings=False):
             yield Part("rule", f"turn {len(play.turns) + 1}", "")
             yield from _messages(play.tail, first=not play.turns)
             yield self._waiting(play)
-        if play.episode is not None:
+        if play.stage == RECORDED:
+            yield from self._then_and_now(play)
+        elif play.episode is not None:
             yield from _outcome(play)
         elif not play.turns and play.tail is None:
             yield Part("dim", "", "waiting for the app's first call")
+
+    def _then_and_now(self, play: Play) -> Iterator[Part]:
+        yield Part("rule", "the recorded prompt", "")
+        same = self._model.asks_the_same(play)
+        if same is None:
+            yield Part("dim", "app", f"has not begun seed {play.seed} yet: that is the next episode")
+        elif same:
+            yield Part("good", "app", f"begins seed {play.seed} with the same words today")
+        else:
+            yield Part("watch", "app", f"begins seed {play.seed} with other words today")
 
     def _waiting(self, play: Play) -> Part:
         if self._model.call is not None:

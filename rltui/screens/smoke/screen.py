@@ -26,7 +26,7 @@ from rltui.screens.smoke.questions import Questions
 from rltui.screens.smoke.reply import Reply
 from rltui.screens.smoke.rewards import Rewards
 from rltui.screens.smoke.status import SmokeBar, tested
-from rltui.smoke.events import Asks, Began, Done, Failed, Idle, Told
+from rltui.smoke.events import PLAYED, RECORDED, Asks, Began, Done, Failed, Idle, Told
 from rltui.widgets.bindings import bindings
 from rltui.widgets.header import Header
 from rltui.widgets.instead import Instead
@@ -34,6 +34,7 @@ from rltui.widgets.lines import focus_now
 from rltui.widgets.pane import Pane
 
 if TYPE_CHECKING:
+    from rltui.model.first_prompt import Prompt
     from rltui.smoke.report import Report
     from rltui.smoke.session import Session
 
@@ -239,7 +240,7 @@ class SmokeScreen(Questions):
         else:
             at = model.numbers.index(play.n) + 1
             turn = len(play.turns) + (play.tail is not None)
-            member = f" · member {play.member}" if play.stage != "play" else ""
+            member = f" · member {play.member}" if play.stage not in (PLAYED, RECORDED) else ""
             pane.set_title(f"Episode {at} of {len(model.plays)} · seed {play.seed}{member} · turn {turn}")
             pane.set_info(play.stage)
         number = len(model.compared)
@@ -313,13 +314,20 @@ class SmokeScreen(Questions):
     def action_replay(self) -> None:
         self._play(by_hand=self._shown_by_hand())
 
-    def play_seed(self, config: Path, seed: int) -> None:
-        """One episode of `seed` by this config, unless a test is going on."""
+    def play_seed(self, config: Path, seed: int, prompt: Prompt | None = None) -> None:
+        """One episode of `seed` by this config, unless a test is going on; before it the policy answers `prompt`,
+        which was recorded."""
         if self.model.running:
             self.say("a test is going on: X stops it", "watch")
             return
         self.take(replace(self.asked, config=config, url=None, seeds=(seed,), sets=(), allow_unknown=False))
-        self._start(lambda session: session.play(seed))
+
+        def job(session: Session) -> None:
+            if prompt is not None:
+                session.ask(seed, prompt)
+            session.play(seed)
+
+        self._start(job)
 
     def _shown_by_hand(self) -> bool:
         play = self.query_one(EpisodeView).play

@@ -167,15 +167,19 @@ def reference(facts: Facts) -> Iterator[Problem]:
 
 
 def launcher(facts: Facts) -> Iterator[Problem]:
+    nodes = facts["compute.nodes"]
     if facts["compute.launcher"] != "local":
+        if nodes > 1:
+            yield from _over_nodes(facts, nodes)
         return
     if facts["compute.nodes"] > 1:
         yield facts.problem(
             "compute.nodes",
             "the local launcher has one node",
-            allowed="1, or a launcher other than local",
+            allowed='1, or compute.launcher "ray" or "slurm"',
             fix=ways(
                 ("nodes = 1", "compute.nodes", 1),
+                ("--set compute.launcher=ray", "compute.launcher", "ray"),
                 ("--set compute.launcher=slurm", "compute.launcher", "slurm"),
             ),
             code="launcher",
@@ -183,6 +187,23 @@ def launcher(facts: Facts) -> Iterator[Problem]:
     if facts.given("compute.launcher_options") and facts["compute.launcher_options"]:
         why = "no effect: the local launcher requests nothing"
         yield facts.note("compute.launcher_options", why, fix="delete this line", code="no_effect")
+
+
+def _over_nodes(facts: Facts, nodes: int) -> Iterator[Problem]:
+    kind, count = facts.entries[KIND].value if facts.given(KIND) else None, asked_gpus(facts)
+    if count == 0 or kind == "cpu" or (count is None and facts.device == "cpu"):
+        return
+    count = facts["compute.gpu_count"] if count is None else count
+    if kind == COLOCATE:
+        why = f"engine and learner share one GPU ({COLOCATE}), which is on one node"
+    elif count < nodes:
+        why = f"the run has {count} GPUs, fewer than nodes; compute.gpu_count is that of all nodes together"
+    else:
+        return
+    fix = f"nodes = 1        or   --set compute.gpu_count={max(2, nodes)}"
+    if facts.given(KIND):
+        fix = "nodes = 1"
+    yield facts.problem("compute.nodes", why, allowed="at most one node a GPU, or 1", fix=fix, code="topology")
 
 
 def found(facts: Facts) -> Iterator[Problem]:

@@ -178,13 +178,14 @@ class ComputeConfig(Section):
         "local",
         help="How the coordinator places inference engines and learner ranks.",
         why="nodes means nothing without it",
-        checks="not checked yet: that the launcher's client is installed",
+        checks="ray has to be installed where the coordinator is",
         resume=True,
     )
     launcher_options: dict[str, Scalar] = key(
         {},
         allowed="a table of strings, numbers and booleans",
-        help="Passed to the launcher's resource request: partition, account, time, address and the like.",
+        help="Passed to the launcher's resource request: partition, account, time, address and the like. On Slurm any "
+        "option of sbatch by its long name, and `setup`: lines of shell that come before the start.",
         why="clusters have rules of their own",
         checks="plain values only",
         visible_when={"compute.launcher": ("ray", "slurm")},

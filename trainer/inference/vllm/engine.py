@@ -22,6 +22,7 @@ from trainer.inference.vllm.http import Refused, VllmClient
 from trainer.inference.vllm.options import VllmSettings, arguments
 from trainer.inference.vllm.server import BASE, VllmServer
 from trainer.models import ResolvedModel
+from trainer.placing.base import Placing
 
 QUIET_S = 0.1  # a stream that brings nothing for so long after a pause is drained
 
@@ -41,9 +42,16 @@ class VllmEngine(VllmServer):
         url: str | None = None,
         startup_timeout_s: float = 600.0,
         sink: Callable[[bytes], object] = lambda line: None,
+        placing: Placing | None = None,
+        node: int = 0,
     ) -> None:
-        """`url`: a running server, which is neither started nor stopped. VLLM_API_KEY holds its key."""
-        super().__init__(settings, url, startup_timeout_s, sink)
+        """
+        Args:
+            url: a running server, which is neither started nor stopped. VLLM_API_KEY holds its key.
+            placing: of a server of ours; by default this machine.
+            node: of `placing`.
+        """
+        super().__init__(settings, url, startup_timeout_s, sink, placing, node)
         self.model_name, self.max_model_len, self._model = model.name, settings.max_model_len, model
         self._salt = secrets.token_hex(8)  # an earlier run on the same server had a version 1 as well
         self._loads = 0  # and a version may be sent twice, after a canary that failed

@@ -12,6 +12,7 @@ from trainer.config.engine_options import why_refused
 
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # what vLLM allows as its maximum
 EXTENSION = "trainer.inference.vllm.worker.WorkerExtension"
+GUARD = "trainer.inference.vllm.guarded.Guarded"
 BACKEND = "rltui_files"  # as worker.py registers it
 TRANSFER_FLAGS = f'--worker-extension-cls {EXTENSION} --weight-transfer-config \'{{"backend": "{BACKEND}"}}\''
 Sync = Literal["full", "lora", "none"]
@@ -70,13 +71,18 @@ def lora_rank(r: int) -> int:
     raise OptionRefused(f"training.lora.r = {r}: vLLM serves adapters up to rank {LORA_RANKS[-1]}")
 
 
-def arguments(settings: VllmSettings, served_name: str, socket: str) -> list[str]:
-    """What follows the server's module. Raises OptionRefused."""
+def arguments(settings: VllmSettings, served_name: str, at: str | tuple[str, int]) -> list[str]:
+    """What follows the server's module. Raises OptionRefused.
+
+    Args:
+        at: the path of a socket; or host and port, where every call needs the run token (guarded.py).
+    """
     for key in settings.extra:
         if (why := why_refused(key)) is not None:
             raise OptionRefused(f"vllm.{key} cannot be set: {why}; delete it")
+    where = {"uds": at} if isinstance(at, str) else {"host": at[0], "port": at[1], "middleware": GUARD}
     own: dict[str, Any] = {
-        "uds": socket,
+        **where,
         "served_model_name": served_name,
         "dtype": settings.dtype,
         "seed": settings.seed,

@@ -18,6 +18,8 @@ from trainer.inference.vllm.http import VllmClient, without_user
 from trainer.inference.vllm.options import VllmSettings
 from trainer.inference.vllm.process import VllmProcess
 from trainer.inference.vllm.restarts import Restarts, start_again
+from trainer.placing.base import Placing
+from trainer.placing.local import LocalPlacing
 
 BASE = "base"  # the name of the model on a server of ours
 DYING_S = 8.0  # a server whose engine is dead ends by itself, and says why
@@ -30,13 +32,20 @@ class VllmServer(Engine):
     _client: VllmClient
 
     def __init__(
-        self, settings: VllmSettings, url: str | None, startup_timeout_s: float, sink: Callable[[bytes], object]
+        self,
+        settings: VllmSettings,
+        url: str | None,
+        startup_timeout_s: float,
+        sink: Callable[[bytes], object],
+        placing: Placing | None,
+        node: int,
     ) -> None:
         self.weight_version = 0
         self.notes: list[str] = []  # restarts, for the record
         self._settings, self._url = settings, url
         self.url = without_user(url or "")
         self._startup_timeout_s, self._sink = startup_timeout_s, sink
+        self._placing, self.node = placing or LocalPlacing(), node
         self._process: VllmProcess | None = None
         self._base_name = BASE
         self._progress = hang.Progress()
@@ -86,7 +95,7 @@ class VllmServer(Engine):
 
     async def _start_process(self) -> None:
         """A new server with the current weights. Raises EngineError."""
-        self._process = VllmProcess(self._settings, self._base_name, self._sink)
+        self._process = VllmProcess(self._settings, self._base_name, self._sink, self._placing, self.node)
         await self._process.start(self._startup_timeout_s)
         self._client = self._process.client
         await self._prepare()
@@ -118,6 +127,10 @@ class VllmServer(Engine):
             self._open.clear()
             await self._process.stop()
             cause, self._why_ended = self._why_ended or self._process.cause_of_end(), ""
+            if self._process.child.lost:  # the node does not come back
+                self.fate = cause
+                self._end()
+                return
             async with self._changing:
                 self.fate = await start_again(self._restarts, cause, self.weight_version, self._start_over, self._note)
                 if self.fate:

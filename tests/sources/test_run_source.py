@@ -1,4 +1,4 @@
-"""What every kind of `RunSource` owes its readers. A new kind joins by one line in `KINDS`."""
+"""What every kind of `RunSource` owes its readers. A new kind joins by one line in `conftest.KINDS`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,13 @@ from typing import Any
 import pytest
 
 from rltui.sources.base import RunSource, Unreadable
-from rltui.sources.local import LocalRunSource
 from trainer.rundir import RunReader, RunWriter
 from trainer.rundir import reader as reader_module
 from trainer.rundir.resume import counts
 from trainer.rundir.synth import play, write_run
 from trainer.rundir.synth_data import SynthConfig
 
-KINDS: dict[str, Callable[[Path], RunSource]] = {"local": LocalRunSource}
 N = 320  # episodes; 10 iterations of 2 steps
-
-
-@pytest.fixture(params=KINDS)
-def opened(request: pytest.FixtureRequest) -> Callable[[Path], RunSource]:
-    return KINDS[request.param]
 
 
 def drained(source: RunSource, stream: str, cursor: Any = None, rows: list[Any] | None = None) -> tuple[list[Any], Any]:
@@ -203,10 +196,10 @@ def test_links_and_other_names_are_no_logs(opened: Callable[[Path], RunSource], 
         assert source.log(name).lines == source.log(name, tail=True).lines == []
 
 
-def test_what_cannot_be_read_says_so_and_the_age_grows(tmp_path: Path) -> None:
+def test_what_cannot_be_read_says_so_and_the_age_grows(opened: Callable[..., RunSource], tmp_path: Path) -> None:
     now = [0.0]
     root = write_run(tmp_path / "run", SynthConfig(episodes=64))
-    source = LocalRunSource(root, clock=lambda: now[0])
+    source = opened(root, clock=lambda: now[0])
     assert source.status() is not None
     now[0] = 34.0
     os.rename(root / "metrics.jsonl", root / "kept")
@@ -222,18 +215,20 @@ def test_what_cannot_be_read_says_so_and_the_age_grows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", ["[]", "{}", '{"state": []}', '{"state": 3, "beat": {}}', "{", "\x00"])
-def test_a_status_of_strange_shape_is_unreadable(tmp_path: Path, status: str) -> None:
+def test_a_status_of_strange_shape_is_unreadable(
+    opened: Callable[[Path], RunSource], tmp_path: Path, status: str
+) -> None:
     (tmp_path / "status.json").write_text(status)
     with pytest.raises(Unreadable, match="damaged"):
-        LocalRunSource(tmp_path).status()
+        opened(tmp_path).status()
 
 
-def test_index_rows_of_strange_shape_harm_nobody(tmp_path: Path) -> None:
+def test_index_rows_of_strange_shape_harm_nobody(opened: Callable[[Path], RunSource], tmp_path: Path) -> None:
     with RunWriter(tmp_path, job_id="rl_0", label="x") as writer:
         pass
     rows = ['{"n":0,"cut":true}', '{"n":1e400}', '{"n":99}', '{"n":"3"}', "{}", '{"n":5,"text":"abc","attempt":[]}']
     writer.paths.index.write_bytes(b"".join(row.encode().ljust(511) + b"\n" for row in rows))
-    source = LocalRunSource(tmp_path)
+    source = opened(tmp_path)
     assert source.episode_count() == 6
     assert [row["n"] for row in source.index(0, 6)] == [0, 5]
     assert [row["n"] for row in source.index(0, 6, ("R",))] == [0, 5]

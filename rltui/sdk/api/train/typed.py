@@ -1,0 +1,81 @@
+"""The shapes of what a job server tells (WIRE 3.4, 3.7): plain dicts, of which any part may be missing."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+class Progress(TypedDict, total=False):
+    completed: int
+    total: int
+    unit: str
+    updates: int
+    total_updates: int
+    episodes: int
+    fraction: float
+    eta_s: float | None
+
+
+class Checkpoint(TypedDict, total=False):
+    step: int
+    iteration: int
+    path: str
+    bytes: int
+    reward: float | None
+    is_best: bool
+    created_at: str
+
+
+class Results(TypedDict, total=False):
+    status: Status
+    final_reward: float | None
+    best_reward: float | None
+    best_step: int | None
+    model_id: str
+    checkpoints: list[Checkpoint]
+    evaluation: dict[str, Any]
+    episodes: int
+    excluded: dict[str, int]
+    wall_s: float
+    tokens: int
+
+
+class JobStatus(TypedDict, total=False):
+    job_id: str
+    id: str
+    job_type: str
+    status: Status
+    phase: str
+    label: str
+    model: str
+    task_app_url: str
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    progress: Progress
+    attempt: int
+    end_reason: str | None
+    metrics: dict[str, float]
+    best_reward: float | None
+    final_reward: float | None
+    model_id: str | None
+    fine_tuned_model: str | None
+    checkpoints: list[Checkpoint]
+    results: Results | None
+    error: dict[str, Any] | None
+    warnings: list[Any]
+    tags: dict[str, Any]
+    last_seq: int
+
+
+class Point(TypedDict, total=False):
+    name: str
+    value: float
+    phase: Literal["train", "eval", "rollout", "system"]
+    attempt: int
+    step: int
+    epoch: int
+    iteration: int
+    created_at: str

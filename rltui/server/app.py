@@ -1,0 +1,61 @@
+"""The job server as one ASGI app: routes of jobs, of reading, and of the server itself, behind one guard (WIRE 3)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+
+from rltui.server import catalog, reads, routes
+from rltui.server.answers import Refused
+from rltui.server.auth import Access, Guard
+from rltui.server.jobs import Jobs
+from rltui.server.reading import reading
+
+log = logging.getLogger("rltui.server")
+
+
+def job_server(jobs: Jobs, access: Access) -> Starlette:
+    """`app.state.jobs` is what the handlers work on. Its thread lives as long as the app."""
+
+    @asynccontextmanager
+    async def life(app: Starlette) -> AsyncIterator[None]:
+        jobs.open()
+        try:
+            yield
+        finally:
+            reading(app).close()
+            jobs.close()
+
+    api = [*catalog.before, *routes.routes, *reads.routes, *catalog.routes]
+    app = Starlette(
+        routes=[Mount("/api", routes=api)],
+        middleware=[Middleware(Guard, access=access)],
+        exception_handlers={Refused: _refused, HTTPException: _http, Exception: _fault},  # type: ignore[dict-item]
+        lifespan=life,
+    )
+    app.state.jobs = jobs
+    return app
+
+
+async def _refused(request: Request, error: Refused) -> Response:
+    return error.response()
+
+
+async def _http(request: Request, error: HTTPException) -> Response:
+    """Starlette's own: no such route, no such method."""
+    if error.status_code == 404:
+        return catalog.no_route(request.method, request.url.path.removeprefix("/api")).response()
+    return Refused(error.status_code, "no_such_method", f"{request.method[:10]} is not served here").response()
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    """The log has its traceback; the client has none."""
+    return Refused(500, "internal", "an error of ours; the server's log has the details").response()

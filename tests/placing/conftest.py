@@ -1,0 +1,3 @@
+from tests.e2e.conftest import trainer
+
+__all__ = ["trainer"]

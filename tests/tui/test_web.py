@@ -1,0 +1,72 @@
+"""The interface in a browser: a real server, real pages, and requests that a browser would send for somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tui.app_driver import run_in
+
+aiohttp = pytest.importorskip("aiohttp")
+pytest.importorskip("textual_serve")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Iterator[str]:
+    """The address of the page, on the runs of a folder."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("runs")
+    run_in(folder, "alpha")
+    command = [sys.executable, "-P", "-m", "rltui", "--web", "--port", str(port), "--runs-dir", str(folder)]
+    root = str(Path(__file__).parents[2])
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": root}, cwd=folder)
+    assert server.stderr is not None and str(port).encode() in server.stderr.readline()
+    yield f"http://127.0.0.1:{port}"
+    server.terminate()
+    server.wait(10)
+
+
+async def fetch(url: str, **headers: str) -> tuple[int, str, str]:
+    """Status, text and policy, once somebody listens there."""
+    deadline = time.monotonic() + 20
+    async with aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(url, headers=headers) as answer:
+                    return answer.status, await answer.text(), answer.headers["Content-Security-Policy"]
+            except aiohttp.ClientConnectorError:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.1)
+
+
+async def test_a_page_shows_the_runs_and_takes_keys(page):
+    status, text, policy = await fetch(page)
+    assert status == 200 and "rltui" in text and "font-src 'self'" in policy
+    async with aiohttp.ClientSession() as session, session.ws_connect(f"{page}/ws?width=100&height=30") as socket:
+        seen = b""
+        async for message in socket:
+            seen += message.data if isinstance(message.data, bytes) else b""
+            if b"alpha" in seen:
+                break
+        await socket.send_json(["stdin", "q"])
+        async for _ in socket:  # it leaves, and the page is told
+            pass
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}])
+async def test_a_page_of_somebody_else_gets_nothing(page, headers):
+    assert (await fetch(page))[0] == 200
+    async with aiohttp.ClientSession() as session:
+        for path in ("/", "/ws"):
+            async with session.get(f"{page}{path}", headers=headers) as answer:
+                assert answer.status == 403
