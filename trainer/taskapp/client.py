@@ -373,8 +373,8 @@ class TaskAppClient:
 _REJECTED_HINTS = {
     "auth": "Set ENVIRONMENT_API_KEY to the key that the task app at {url} was started with",
     "route": "Check services.task_url ({url}): there is no task app behind it",
-    "request": "Change the config keys behind these fields (a seed comes from evaluation.seeds or from data.seed_start "
-    "and data.seed_count, env.config from rollout.env_config, policy.config from rollout.policy_config), or the task app",
+    "request": "Change the config keys behind these fields (a seed comes from evaluation.seeds, or data.seed_start and "
+    "data.seed_count; env.config from rollout.env_config, policy.config from rollout.policy_config), or the task app",
     "redirect": "Set services.task_url (now {url}) to the final address: keys are not sent elsewhere",
 }
 
