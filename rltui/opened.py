@@ -35,6 +35,7 @@ class OpenRun:
         self._memory = memory
         self._did = did
         self._watcher: RunWatcher | None = None
+        self._failed = ""  # why it could not be opened
         self._post: Callable[[Any], Any] = lambda message: None
 
     @property
@@ -51,6 +52,17 @@ class OpenRun:
         return self.model is not None and self.model.status is not None and self.model.live
 
     @property
+    def why(self) -> str:
+        """Why it, or a part of it, cannot be read now; "" if it can."""
+        return self._failed or (self.model.error if self.model is not None else None) or ""
+
+    @property
+    def state(self) -> str:
+        """The word of its last status."""
+        status = self.model.status if self.model is not None else None
+        return str((status or {}).get("state") or ("unreadable" if self.why else "starting"))
+
+    @property
     def key(self) -> str:
         """What the memory of places knows the run by."""
         status = self.model.status if self.model is not None else None
@@ -63,7 +75,7 @@ class OpenRun:
             self._open,
             opened=lambda model: post(RunOpened(model)),
             changed=self._changed,
-            failed=lambda why: post(RunLost(why)),
+            failed=self._lost,
             also=self._poll,
             period_s=self.period_s,
         )
@@ -94,7 +106,12 @@ class OpenRun:
             mute(self._memory, self.key, rule, reason)
         self.in_thread(self._examine)
 
+    def _lost(self, why: str) -> None:
+        self._failed = why
+        self._post(RunLost(why))
+
     def _changed(self, change: Change) -> None:
+        self._failed = ""
         self._post(RunChanged(change))
         if not change.more:
             self._examine()

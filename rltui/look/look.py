@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from rich.style import Style
@@ -65,6 +65,11 @@ class Look:
             style = self._levels[kind, level] = self._gradient(kind, level / _LEVELS)
         return style
 
+    @cached_property
+    def faded(self) -> Look:
+        """The same with dim text, for data that are the last known."""
+        return _Faded(self.theme, self.color, self.ascii)
+
     def textual_theme(self) -> dict[str, Any]:
         """Arguments for textual.theme.Theme, which this module does not import."""
         if self.color in (ColorMode.TRUECOLOR, ColorMode.ANSI256):
@@ -113,6 +118,22 @@ class Look:
             stops = self.theme.ansi.gradients[kind]
             return Style(color=stops[min(len(stops) - 1, int(x * len(stops)))])
         return Style(color=self._shown(blend(self.theme.rgb.gradients[kind], x)))
+
+
+class _Faded(Look):
+    """Nothing but fills and what stands out by itself has a colour of its own."""
+
+    def _build(self, recipe: Recipe) -> Style:
+        return self._fade(super()._build(recipe))
+
+    def _foreground(self, i: int) -> Style:
+        return self._fade(super()._foreground(i))
+
+    def _gradient(self, kind: str, x: float) -> Style:
+        return self._fade(super()._gradient(kind, x))
+
+    def _fade(self, style: Style) -> Style:
+        return style if style.bgcolor is not None or style.dim is False else style + super()._build(STYLES["dim"])
 
 
 @cache

@@ -246,7 +246,6 @@ class Jobs:
 
     def _queue(self, row: JobRow, kind: str) -> None:
         row.stage = QUEUED
-        self.table.save(row)
         self.table.change(row, kind, message=f"{row.label} waits", created_at=iso(row.created_at))
 
     def _finish_making(self, row: JobRow) -> None:

@@ -129,7 +129,6 @@ class Overseer:
         error = (status.get("error") or {}).get("message")
         times = {name: status.get(name) for name in ("started_at", "finished_at")}
         self.table.change(row, ENDS.get(said, BEGAN), message=f"{row.label} {said}", error=error, **times)
-        self.table.save(row)
 
     def _over(self, row: JobRow) -> None:
         row.stage, row.devices, row.pid, row.start_time = OVER, [], None, None

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from trainer.rundir import ProcessId, RunLock, RunPaths, RunWriter
+from trainer.rundir import ProcessId, RunLock, RunPaths, RunReader, RunWriter
 from trainer.rundir.disk import replace_file
 from trainer.rundir.jsonl import Json, decode_object, encode
 
@@ -64,7 +64,8 @@ def cancelled(folder: Path, job_id: str, label: str, attempt: int, *, reason: st
     """reason: stopped or killed. RunLocked: it has a writer."""
     with _written(folder, job_id, label, attempt) as writer:
         verb = "kill" if reason == "killed" else "stop"
-        writer.event("rl.job.cancelled", f"the run was {reason}", step=writer.document.step, verb=verb, by=by)
+        if not _is_told(folder, attempt, "rl.job.cancelled"):
+            writer.event("rl.job.cancelled", f"the run was {reason}", step=writer.document.step, verb=verb, by=by)
         _end(writer, state="cancelled", end_reason=reason)
 
 
@@ -72,8 +73,9 @@ def failed(folder: Path, job_id: str, label: str, attempt: int, error: Json) -> 
     """error: {code, message, hint}. RunLocked: it has a writer."""
     with _written(folder, job_id, label, attempt) as writer:
         step, data = writer.document.step, {"code": error["code"], "hint": error["hint"]}
-        writer.event("rl.train.failed", error["message"], step=step, level="error", **data)
-        writer.event("rl.job.failed", error["message"], step=step, level="error", **data)
+        for kind in ("rl.train.failed", "rl.job.failed"):
+            if not _is_told(folder, attempt, kind):
+                writer.event(kind, error["message"], step=step, level="error", **data)
         _end(writer, state="failed", end_reason="error", error=error)
 
 
@@ -93,6 +95,13 @@ def _written(folder: Path, job_id: str, label: str, attempt: int) -> Iterator[Ru
         kept = ("state", "phase", "started_at", "totals") if same else ("started_at",)
         writer.note(**{name: before[name] for name in kept if name in before})
         yield writer
+
+
+def _is_told(folder: Path, attempt: int, kind: str) -> bool:
+    """Whether a server that then ended itself, before it wrote the status, has said so already."""
+    reader = RunReader(folder)
+    last = reader.events(max(0, reader.last_seq() - 2))
+    return any((event.get("type"), event.get("attempt")) == (kind, attempt) for event in last)
 
 
 def _end(writer: RunWriter, **facts: Any) -> None:

@@ -6,13 +6,14 @@ import fcntl
 import logging
 import logging.handlers
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ START_S = 30.0  # of a server that is ensured
 GRACE_S = 5.0  # for requests under way when a server ends
 UNREAD_MS = 120_000
 LOG_BYTES = 4 << 20
+FILES = 65_536  # open at once, where the machine allows it: each stream is one, and many machines begin with 1,024
 
 
 class CannotServe(Exception):
@@ -73,6 +75,7 @@ def serve(options: Options, announce: Callable[[Json, str | None], None]) -> Non
     from rltui.server.table import InUse
 
     os.umask(0o077)
+    _allow_files()
     token, made = _token(options)
     listening = _listen(options.host, options.port)
     port = listening.getsockname()[1]
@@ -200,6 +203,14 @@ def _listen(host: str, port: int) -> socket.socket:
         hint = "; see which process has it, or give another --port" if port else ""
         raise CannotServe(f"cannot listen on {host} port {port}: {error.strerror or error}{hint}") from error
     return listening
+
+
+def _allow_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # it serves fewer clients then
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _log_to(path: Path) -> None:

@@ -118,7 +118,7 @@ class Table:
         return [row for row in self.rows.values() if row.stage in stages]
 
     def change(self, row: JobRow, kind: str, **facts: Any) -> None:
-        """A line of the stream over all jobs (WIRE 3.2, /jobs/stream)."""
+        """A line of the stream over all jobs (WIRE 3.2, /jobs/stream), saved with the row: both stand, or neither."""
         document = {
             "org_id": None,
             "job_id": row.job_id,
@@ -128,7 +128,10 @@ class Table:
             "ts": time.time(),
             **facts,
         }
-        made = self._db.execute("INSERT INTO changes (document) VALUES (?)", (msgspec.json.encode(document),))
+        self._db.execute("BEGIN")
+        with self._db:  # ends what was begun
+            self.save(row)
+            made = self._db.execute("INSERT INTO changes (document) VALUES (?)", (msgspec.json.encode(document),))
         self.last_change = made.lastrowid or self.last_change
 
     def changes(self, since: int, limit: int) -> Iterator[Json]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ from trainer.rundir import control, logread
 from trainer.rundir.checkpoints import list_checkpoints
 from trainer.rundir.jsonl import decode_object
 from trainer.rundir.lines import Cursor
+from trainer.rundir.lines import Slice as Lines
 from trainer.rundir.process import ProcessId
 from trainer.rundir.reader import ROW_FIELDS, RunReader
 
@@ -51,12 +54,15 @@ class LocalRunSource(RunSource):
         self._answers: dict[str, Json] = {}
         self._answers_cursor: Cursor | None = None
         self._killed: ProcessId | None = None  # a coordinator that we know to be gone
+        self._there = os.path.isdir(folder)  # its folder was there once
         self._seen = False  # its status was there once
+        self._recorded = 0  # episodes
 
     def age(self) -> float:
         return self._clock() - self._answered
 
     def status(self) -> Json | None:
+        self._there = self._there or os.path.isdir(self._folder)
         with self._reading("status.json"):
             status = self._reader.status()
             if status is None and self._reader.paths.status.exists():
@@ -106,20 +112,20 @@ class LocalRunSource(RunSource):
 
     def judge(self, cursor: Any = None) -> Slice:
         with self._reading("judge.jsonl"):
-            part = self._reader.lines_after("judge.jsonl", cursor)
+            part = self._lines("judge.jsonl", cursor)
         return Slice(part.rows, part.cursor, part.more, -1 if part.restarted else None)
 
     def uses(self, cursor: Any = None) -> Slice:
         name = "rollouts/updates.jsonl"
         with self._reading(name):
-            part = self._reader.lines_after(name, cursor or self._reader.recent_updates(), containing=b'"kind":"use"')
+            part = self._lines(name, cursor or self._reader.recent_updates(), containing=b'"kind":"use"')
             self._reader.resumes()
             rows = [row for row in part.rows if self._reader.counts(row)]
         return Slice(rows, part.cursor, part.more, -1 if part.restarted else None)
 
     def _stream(self, name: str, cursor: Seen | None, fields: tuple[str, ...] | None = None) -> Slice:
         with self._reading(name):
-            part = self._reader.lines_after(name, cursor and cursor.file, fields=fields)
+            part = self._lines(name, cursor and cursor.file, fields=fields)
             resumes = self._reader.resumes()  # after the lines: a resume is written before what follows it
         rewind = None
         if cursor is not None and len(resumes) > cursor.resumes:
@@ -129,9 +135,20 @@ class LocalRunSource(RunSource):
         rows = [row for row in part.rows if self._reader.counts(row)] if resumes else part.rows
         return Slice(rows, Seen(part.cursor, len(resumes)), part.more, rewind)
 
+    def _lines(self, name: str, cursor: Cursor | None, **options: Any) -> Lines:
+        """A file that is gone takes nothing back: its lines are the last known."""
+        part = self._reader.lines_after(name, cursor, **options)
+        if part.restarted and not part.cursor.inode:
+            raise _gone()
+        return part
+
     def episode_count(self) -> int:
         with self._reading("rollouts/index.jsonl"):
-            return self._reader.episode_count()
+            count = self._reader.episode_count()
+            if not count and self._recorded and not self._reader.paths.index.exists():
+                raise _gone()
+        self._recorded = count
+        return count
 
     def index(self, n0: int, n1: int, fields: Sequence[str] | None = None) -> list[Json]:
         with self._reading("rollouts/index.jsonl"):
@@ -278,9 +295,12 @@ class LocalRunSource(RunSource):
 
     @contextmanager
     def _reading(self, what: str) -> Iterator[None]:
-        """Every read goes through here: one that fails says what could not be read."""
+        """Every read goes through here: one that fails says what could not be read, and so does one of a run that is
+        gone, where every file reads as empty."""
         try:
             yield
+            if self._there and not os.path.isdir(self._folder):
+                raise Unreadable(f"{self._folder} is gone: was the run moved or deleted?")
         except OSError as error:
             raise Unreadable(f"{what} cannot be read: {error.strerror or error}") from error
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -309,6 +329,10 @@ class LocalRunSource(RunSource):
             "paused": None,
             "eta_s": None,
         }
+
+
+def _gone() -> OSError:
+    return FileNotFoundError(errno.ENOENT, "it is gone: was the run moved or deleted?")
 
 
 def _identity(document: Json) -> ProcessId | None:

@@ -25,9 +25,14 @@ if TYPE_CHECKING:
 WHEEL_LINES = 3
 
 
+STALE = "-stale"  # the class of what shows data of a source that is lost
+
+
 def look_of(widget: Widget) -> Look:
-    """Theme, colours and glyphs of the app that `widget` belongs to. Ask at each render, keep nothing."""
-    return cast("Look", widget.app.look)  # type: ignore[attr-defined]
+    """Theme, colours and glyphs of the app that `widget` belongs to, faded where it shows the last data of a source
+    that is lost. Ask at each render, keep nothing."""
+    look = cast("Look", widget.app.look)  # type: ignore[attr-defined]
+    return look.faded if any(node.has_class(STALE) for node in widget.ancestors) else look
 
 
 def focus_now(widget: Widget) -> None:

@@ -45,7 +45,7 @@ def policy():
 
 async def test_the_task_app_of_the_readme_plays_an_episode(tmp_path, monkeypatch, policy):
     monkeypatch.setenv("ENVIRONMENT_API_KEY", "secret")
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     (tmp_path / "capitals.py").write_text(code)
     name, app = load_task_app(str(tmp_path / "capitals.py"))
     assert name == "capitals"

@@ -9,7 +9,12 @@ from rltui.launch.targets import KNOWN
 from rltui.screens.choice import Choice
 
 OTHER = "\0"  # the value of the last choice: an address is typed
-_WORDS = {"local": "this machine, in a session of its own", "https": dict(KNOWN)["http://HOST:PORT"]}
+_WORDS = {
+    "local": "this machine, in a session of its own",
+    "http": "a job server",
+    "https": "a job server",
+    "ssh": "a job server that is started or found there",
+}
 
 
 def about(name: str) -> str:

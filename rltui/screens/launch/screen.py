@@ -186,7 +186,7 @@ class LaunchScreen(AppScreen):
         if event.work is self._work:
             self._plan = event.plan
             self.query_one(Head).show(self._config, self._launcher.name, event.plan, amount(event.plan.derived))
-            self.query_one(Takes).show(event.takes)
+            self.query_one(Takes).show(event.takes, "The machine that it runs on says so when it starts.")
 
     @on(Checked)
     def _checked(self, event: Checked) -> None:

@@ -22,10 +22,12 @@ class Takes(Lines, can_focus=False):
     def __init__(self) -> None:
         super().__init__()
         self._lines: list[Line] = []
+        self._instead = ""
         self._rows: list[tuple[str, str, str]] = []  # label, text, style of the text
 
-    def show(self, lines: list[Line]) -> None:
-        self._lines = lines
+    def show(self, lines: list[Line], instead: str = "") -> None:
+        """`instead`: a sentence for where there are none."""
+        self._lines, self._instead = lines, instead
         self._lay_out()
 
     def on_resize(self) -> None:
@@ -38,6 +40,8 @@ class Takes(Lines, can_focus=False):
         sums = [wrap(clean(line.sum, 400), room) for line in self._lines]
         left = self.size.height - len(self._lines)
         rows: list[tuple[str, str, str]] = []
+        if not self._lines and self._instead:
+            rows = [("", text, "dim") for text in wrap(self._instead, room)]
         for line, lines in zip(self._lines, sums, strict=True):
             rows.append((line.label, clean(line.text, 200), "strong"))
             if len(lines) <= left:

@@ -8,7 +8,7 @@ from textual import events
 
 from rltui.actions.keynames import shown
 from rltui.model.progress import freshness, progress
-from rltui.text import width
+from rltui.text import clean, fit, width as cells_of
 from rltui.text_lines import crop, printable
 from rltui.widgets.bar import Bar, Part
 from rltui.widgets.bindings import keymap_of
@@ -99,13 +99,19 @@ class ProgressBar(Bar):
     def __init__(self) -> None:
         super().__init__()
         self._model: RunModel | None = None
+        self._lost = ""
 
-    def follow(self, model: RunModel) -> None:
-        self._model = model
+    def follow(self, model: RunModel | None, lost: str = "") -> None:
+        """`lost`: why the run cannot be read at all."""
+        self._model, self._lost = model, lost
         self.update_bar()
 
     def parts(self, width: int) -> list[Part]:
         model, look = self._model, look_of(self)
+        if model is None or model.status is None:
+            why = self._lost or (model.error if model is not None else None)
+            if why:
+                return [(f" {fit(f'It cannot be read: {clean(why, 400)}', width - 2)}", look.style("watch"))]
         if model is None:
             return []
         if not model.asked:

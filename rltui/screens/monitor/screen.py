@@ -20,6 +20,7 @@ from rltui.screens.own_app import own_app
 from rltui.widgets.bindings import bindings
 from rltui.widgets.header import Header
 from rltui.widgets.key_bar import KeyBar
+from rltui.widgets.lines import STALE
 
 if TYPE_CHECKING:
     from rltui.model.run import RunModel
@@ -84,6 +85,7 @@ class MonitorScreen(AppScreen):
         if self._why or "error" in event.change:
             self._why = ""
             self.refresh_bindings()
+            self._fade(bool(self.model.error))
         if self._steer_first:
             self._steer_first = False
             await self.action_steer()
@@ -100,7 +102,9 @@ class MonitorScreen(AppScreen):
     @on(RunLost)
     def _lost(self, event: RunLost) -> None:
         self._why = event.why
+        self.query_one(Header).set_run(self.opened.name, self.opened.state)
         self.query_one(TabBar).follow(self.model, event.why)
+        self.query_one(ProgressBar).follow(self.model, event.why)
         self.refresh_bindings()
 
     @on(SteerChanged)
@@ -113,6 +117,14 @@ class MonitorScreen(AppScreen):
             if request.settled:
                 self.say(words, level)
 
+    def _fade(self, stale: bool) -> None:
+        """What is the last known stays, dim."""
+        tabs = self.query_one("#tabs")
+        if tabs.has_class(STALE) != stale:
+            tabs.set_class(stale, STALE)
+            for part in tabs.query("*"):
+                part.refresh()
+
     def _second(self) -> None:
         """Ages and elapsed time; while nothing runs they stand still."""
         if self.is_current and self.model is not None and (self.model.live or self.model.error):
@@ -121,8 +133,7 @@ class MonitorScreen(AppScreen):
 
     def _say_where(self) -> None:
         assert self.model is not None
-        status = self.model.status or {}
-        self.query_one(Header).set_run(self.opened.name, str(status.get("state") or "starting"))
+        self.query_one(Header).set_run(self.opened.name, self.opened.state)
         self.query_one(TabBar).follow(self.model)
         self.query_one(ProgressBar).follow(self.model)
 
