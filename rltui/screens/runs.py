@@ -124,6 +124,8 @@ class RunsScreen(AppScreen):
 
     def _take(self, origin: str, rows: list[RunRow], gone: list[str]) -> None:
         """Show what has come from the folder or from a server."""
+        if not self.query(RunDetail):  # the interface is being left
+            return
         self.rows.now = time.time()
         runs = self.query_one("#runs", VirtualList)
         for row in rows:

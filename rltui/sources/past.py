@@ -36,7 +36,7 @@ class PastSource(RunSource):
         self._counted = -1.0, 0, 0  # for which time and how many recorded: episodes
 
     def age(self) -> float:
-        return 0.0
+        return self.source.age()
 
     def status(self) -> Json | None:
         """The last one where `at` is past the end of the record; else what the record tells of that time."""

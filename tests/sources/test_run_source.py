@@ -214,6 +214,32 @@ def test_what_cannot_be_read_says_so_and_the_age_grows(opened: Callable[..., Run
         source.status()
 
 
+def test_a_run_whose_files_are_gone_is_lost_and_nothing_of_it_is_taken_back(
+    opened: Callable[[Path], RunSource], tmp_path: Path
+) -> None:
+    root = write_run(tmp_path / "run", SynthConfig(episodes=64, judge=True))
+    source = opened(root)
+    streams = ("metrics", "groups", "judge", "uses", "update_lines")
+    cursors = {stream: getattr(source, stream)().cursor for stream in streams}
+    count, seq = source.episode_count(), source.events().cursor
+    for name in ("metrics.jsonl", "judge.jsonl", "rollouts/groups.jsonl", "rollouts/updates.jsonl"):
+        os.rename(root / name, root / f"{name}.aside")  # as what deletes a folder comes to them
+    for stream in streams:
+        with pytest.raises(Unreadable, match="gone"):
+            getattr(source, stream)(cursors[stream])
+    os.unlink(root / "rollouts/index.jsonl")
+    with pytest.raises(Unreadable, match="gone"):
+        source.episode_count()
+    os.rename(root, tmp_path / "aside")
+    for read in (source.status, source.episode_count, source.logs, lambda: source.events(seq)):
+        with pytest.raises(Unreadable):
+            read()
+    os.rename(tmp_path / "aside", root)
+    os.rename(root / "metrics.jsonl.aside", root / "metrics.jsonl")
+    part = source.metrics(cursors["metrics"])
+    assert count and part.rows == [] and part.rewind is None
+
+
 @pytest.mark.parametrize("status", ["[]", "{}", '{"state": []}', '{"state": 3, "beat": {}}', "{", "\x00"])
 def test_a_status_of_strange_shape_is_unreadable(
     opened: Callable[[Path], RunSource], tmp_path: Path, status: str

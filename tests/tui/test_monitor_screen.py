@@ -310,6 +310,68 @@ async def test_a_source_that_is_lost_keeps_its_data_and_says_so(folder):
         assert "step 4/4" in screen_text(app)
 
 
+def colors_of(app, selector):
+    """Those of the text in a widget."""
+    widget = app.screen.query_one(selector)
+    found = [style for line in widget.render_lines(widget.size.region) for text, style, _ in line if text.strip()]
+    return {style.color.name for style in found if style is not None and style.color is not None}
+
+
+async def test_the_last_data_of_a_folder_that_vanished_stay_dim_and_come_back(folder):
+    run = run_in(folder, "alpha", judge=True, episodes=128)
+    app = build(folder, run_dir=run)
+    async with app.run_test(size=(140, 40)) as pilot:
+        await drawn(app)
+        seen = {}
+        for key, name, words in (("J", "judge", "episodes"), ("M", "metrics", "mean"), ("R", "rollouts", "Question")):
+            await pilot.press(key)
+            await until(app, words)
+        await pilot.press("O")
+        await drawn(app)
+        bright = colors_of(app, "Overview Chart")
+        assert len(bright) > 1
+        app.opened.look_now()
+        run.rename(folder / ".aside")
+        await pilot.press("r")
+        app.opened.look_now()
+        text = await until(app, "stale")
+        assert "no values yet" not in text and "is gone" in text and "SUCCEEDED" in text
+        assert len(colors_of(app, "Overview Chart")) < len(bright)
+        for key, never in (("J", "was judged"), ("M", "mean -"), ("R", "No episode"), ("I", "not known yet")):
+            await pilot.press(key)
+            await until(app, lambda key=key: app.screen._tab.is_mounted and f"[{key}" in screen_text(app))
+            await pilot.pause()
+            assert never not in screen_text(app), key
+        await pilot.press("O")
+        (folder / ".aside").rename(run)
+        await pilot.press("r")
+        await until(app, lambda: "stale" not in screen_text(app))
+        assert colors_of(app, "Overview Chart") == bright
+
+
+async def test_a_folder_that_vanished_before_it_was_read_is_said_everywhere(folder, monkeypatch):
+    run = run_in(folder, "alpha")
+    monkeypatch.setattr("rltui.watch.RETRY_S", 0.05)
+    gone, read = folder / ".aside", LocalRunSource.status
+
+    def status(source):
+        if run.exists():
+            run.rename(gone)
+        return read(source)
+
+    monkeypatch.setattr(LocalRunSource, "status", status)
+    app = build(folder, run_dir=run)
+    async with app.run_test(size=(140, 40)) as pilot:
+        text = await until(app, "It cannot be read")
+        assert "Waiting for the first step" not in text and "STARTING" not in text and "UNREADABLE" in text
+        await pilot.press("P")
+        text = await until(app, "THE PAST  it cannot be read")
+        assert "Waiting" not in text and "0/0" not in text
+        await pilot.press("P", "7")
+        text = await until(app, "7 Doctor]")
+        assert "Reading the run" not in text and "UNREADABLE" in text
+
+
 async def test_a_tab_that_is_shown_while_it_is_made_has_its_content(folder):
     app = build(folder, run_dir=run_in(folder, "alpha"))
     async with app.run_test(size=(120, 30)):

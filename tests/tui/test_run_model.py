@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rltui.model import run as run_module
+from rltui.model.judge_feed import JudgeFeed
 from rltui.model.run import Change, RunModel
 from rltui.sources.base import Slice
 from rltui.sources.local import LocalRunSource
@@ -135,6 +136,31 @@ def test_a_dying_file_system_is_a_state_and_what_was_read_stays(tmp_path: Path) 
     assert picture(model) == before | {"error": model.error}
     del source._reader.paths.open
     assert settled(model) == {"error"} and model.age() == 0.0
+
+
+def test_a_folder_that_vanishes_is_a_lost_source_and_what_was_read_stays(tmp_path: Path) -> None:
+    root = write_run(tmp_path / "run", SynthConfig(episodes=N, judge=True))
+    model = RunModel(LocalRunSource(root))
+    judge = model.feed(JudgeFeed)
+    settled(model)
+    before, calls = picture(model), judge.calls.tries
+    os.rename(root, tmp_path / "aside")
+    assert settled(model) == {"error"} and "gone" in (model.error or "")
+    assert picture(model) == before | {"error": model.error} and judge.calls.tries == calls > 0
+    os.rename(tmp_path / "aside", root)
+    assert settled(model) == {"error"} and picture(model) == before
+    for path in sorted(root.rglob("*.json*")):
+        path.unlink()
+        settled(model)
+        assert picture(model) | {"checkpoints": ()} == before | {"error": model.error, "checkpoints": ()}, path
+    assert judge.calls.tries == calls
+
+
+def test_a_folder_that_vanishes_before_it_was_read_is_lost(tmp_path: Path) -> None:
+    root = write_run(tmp_path / "run", SynthConfig(episodes=64))
+    model = RunModel(LocalRunSource(root))
+    shutil.rmtree(root)
+    assert "error" in settled(model) and model.status is None and "gone" in (model.error or "")
 
 
 def test_another_run_in_the_same_folder_begins_anew(tmp_path: Path) -> None:

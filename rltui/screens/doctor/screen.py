@@ -185,7 +185,7 @@ class DoctorScreen(AppScreen):
         opened = own_app(self).opened
         if opened is not None:
             status = (opened.model.status if opened.model is not None else None) or {}
-            self.query_one(Header).set_run(opened.name, str(status.get("state") or "starting"))
+            self.query_one(Header).set_run(opened.name, opened.state)
             self.query_one(Cause).say(why(status))
 
     def _titles(self) -> None:
@@ -200,7 +200,10 @@ class DoctorScreen(AppScreen):
     def _instead(self, key: str) -> None:
         self.set_class(not len(self.rows), "-none")
         if not len(self.rows):
+            opened = own_app(self).opened
             words = ("Reading the run", "dim") if key else ("No run is open.", "text")
+            if opened is not None and opened.why:
+                words = (f"It cannot be read: {opened.why}", "watch")
             hint = () if key else (("1: choose one in Runs with enter", "dim"),)
             self.query_one(Instead).say(words, *hint)
             self.query_one("#rules", Pane).set_title("Doctor")

@@ -8,7 +8,7 @@ from textual import events
 
 from rltui.actions.keynames import shown
 from rltui.model.progress import freshness, progress
-from rltui.text import clean, fit, width as cells_of
+from rltui.text import clean, fit, width
 from rltui.text_lines import crop, printable
 from rltui.widgets.bar import Bar, Part
 from rltui.widgets.bindings import keymap_of

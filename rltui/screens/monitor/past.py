@@ -45,6 +45,8 @@ class Slider(Bar):
 
     def parts(self, width_: int) -> list[Part]:
         look, past = look_of(self), self._past
+        if past.why and not past.last:
+            return [(" THE PAST ", look.style("replay")), (" it cannot be read", look.style("watch"))]
         if not past.read:
             return [(" THE PAST ", look.style("replay")), (" reading the run", look.style("dim"))]
         at = past.time
@@ -70,10 +72,11 @@ class Slider(Bar):
 
 
 class PastTabBar(TabBar):
-    """The tabs; nothing here is fresh or stale."""
+    """The tabs; nothing here is fresh, and stale only what is lost."""
 
     def _freshness(self) -> tuple[str, str]:
-        return "past", "dim"
+        found = super()._freshness()
+        return found if found[1] == "watch" else ("past", "dim")
 
 
 class PastScreen(MonitorScreen):
