@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from rltui.launch.runs import find, is_address
 from rltui.screens.messages import RunChanged, RunLost, RunOpened, SteerChanged
+from rltui.sources.base import Unreadable
 from rltui.watch import RunWatcher
 
 if TYPE_CHECKING:
     from rltui.doctor.checkup import Checkup
     from rltui.model.run import Change, RunModel
     from rltui.model.steering import Request, Steering
+    from rltui.sources.base import RunSource
     from rltui.state import Memory
 
 POLL_S = 0.5  # while an answer is awaited
@@ -129,12 +131,18 @@ class OpenRun:
         if self.checkup.look(self.model):
             self._post(RunChanged(Change(frozenset({"findings"}))))
 
+    def _source(self) -> RunSource:
+        """Raises Unreadable: its folder was there when it was chosen."""
+        if self.folder is not None and not self.folder.is_dir():
+            raise Unreadable(f"the run is gone: was {self.folder} moved or deleted?")
+        return find(self.where).source
+
     def _open(self) -> RunModel:
         from rltui.doctor.checkup import Checkup
         from rltui.model.run import RunModel
         from rltui.model.steering import Steering
 
-        source = find(self.where).source
+        source = self._source()
         self.steering = Steering(source)
         self.checkup = Checkup()
         self.model = RunModel(source)

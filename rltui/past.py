@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from rltui.launch.runs import find
 from rltui.opened import OpenRun
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class PastRun(OpenRun):
         from rltui.model.past import PastModel
         from rltui.sources.past import PastSource
 
-        source = PastSource(find(self.where).source)
+        source = PastSource(self._source())
         self.checkup = Checkup()
         self.model = PastModel(source, self._wanted)
         self.source = source

@@ -32,7 +32,7 @@ class PastModel(RunModel):
 
     def refresh(self, budget_s: float = 0.05) -> Change:
         wanted = self._wanted()
-        moved = wanted != self._past.at
+        moved = wanted != self._past.at or not self.asked
         self._past.at = wanted
         change = super().refresh(budget_s)
         return replace(change, what=change.what | {MOVED}) if moved else change

@@ -115,7 +115,7 @@ class RunModel:
         return Change(frozenset(changed), bool(waiting))
 
     def _read_status(self, changed: set[str]) -> bool:
-        first, known = not self.asked, self.status
+        known = self.status
         try:
             status = self.source.status()
         finally:
@@ -123,7 +123,7 @@ class RunModel:
         if known is not None and status is not None and known.get("job_id") != status.get("job_id"):
             self._clear()  # another run has taken the folder
             changed.update(("events", "metrics", "groups", "episodes", "checkpoints"))
-        if status != known or first:
+        if status != known:
             self.status = status
             changed.add("status")
         return False

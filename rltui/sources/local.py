@@ -300,7 +300,7 @@ class LocalRunSource(RunSource):
         try:
             yield
             if self._there and not os.path.isdir(self._folder):
-                raise Unreadable(f"{self._folder} is gone: was the run moved or deleted?")
+                raise Unreadable(f"the run is gone: was {self._folder} moved or deleted?")
         except OSError as error:
             raise Unreadable(f"{what} cannot be read: {error.strerror or error}") from error
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:

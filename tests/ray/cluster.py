@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -102,6 +103,7 @@ class Cluster:
                 node.wait(20)
             except subprocess.TimeoutExpired:
                 os.killpg(node.pid, signal.SIGKILL)
+        shutil.rmtree(self._temp, ignore_errors=True)
 
 
 def _free_port() -> int:

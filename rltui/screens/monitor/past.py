@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.message import Message
 
-from rltui.screens.messages import RunChanged, RunOpened
+from rltui.screens.messages import RunChanged, RunLost, RunOpened
 from rltui.screens.monitor.bars import ProgressBar, TabBar
 from rltui.screens.monitor.screen import MonitorScreen
 from rltui.screens.own_app import own_app
@@ -102,6 +102,7 @@ class PastScreen(MonitorScreen):
 
     @on(RunOpened)
     @on(RunChanged)
+    @on(RunLost)
     def _came(self) -> None:
         while self._early and self._past.read:
             self._go(self._early.pop(0))
