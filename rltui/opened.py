@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from rltui.launch.runs import find, is_address
 from rltui.screens.messages import RunChanged, RunLost, RunOpened, SteerChanged
@@ -45,8 +46,8 @@ class OpenRun:
         if self.folder is not None:
             return self.folder.name
         label = ((self.model.status if self.model is not None else None) or {}).get("label")
-        job_id = self.where.rpartition("/")[2]
-        return f"{label}-{job_id}" if isinstance(label, str) and label else job_id
+        job_id, host = self.where.rpartition("/")[2], urlsplit(self.where).netloc.rpartition("@")[2]
+        return f"{host} {label}-{job_id}" if isinstance(label, str) and label else f"{host} {job_id}"
 
     @property
     def live(self) -> bool:

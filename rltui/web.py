@@ -56,6 +56,8 @@ class LoopbackServer(Server):
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not allowed(request.headers.get("Host"), request.headers.get("Origin"), self.port):
             raise web.HTTPForbidden(text="this page is for a browser on this machine")
+        if request.path == "/ws" and request.headers.get("Upgrade", "").lower() != "websocket":
+            raise web.HTTPBadRequest(text="a websocket is expected here")
         return await handler(request)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rltui.cli.output import CliError
+from rltui.launch.runs import config_of, is_address
 from rltui.sources.find import NoSuchRun, default_runs_dir, find_run, is_run
 from rltui.text import clean, width
 from trainer.config import ConfigError, Loaded, Place, Problem, load, load_mapping, load_text, render
@@ -63,7 +64,12 @@ def open_config(name: str, sets: Sequence[str] = (), *, allow_unknown: bool = Fa
 
 
 def config_path(name: str) -> Path:
-    """The file that `name` means: itself, or the config of the run whose folder it is."""
+    """The file that `name` means: itself, or the config of the run whose folder or address it is. CliError."""
+    if is_address(name):
+        try:
+            return config_of(name)
+        except NoSuchRun as error:
+            raise CliError(str(error)) from error
     path = Path(name).expanduser()
     return path / "config.toml" if path.is_dir() else path
 
@@ -149,13 +155,9 @@ def told(problems: Sequence[Problem]) -> str:
     return wrapped(printable("\n".join([*overruled, *([rest] if rest else [])])))
 
 
-def cannot_run(refusals: Sequence[Problem]) -> list[str]:
-    """What the launch problems of a valid config amount to: nothing, or one text for each kind."""
-    kinds: dict[str, list[str]] = {}
-    for item in refusals:
-        kind = "this version cannot run it" if item.code == "pending" else "a run of it would not start"
-        kinds.setdefault(kind, []).append(item.key)
-    return [f"{kind}: {', '.join(keys)}" for kind, keys in kinds.items()]
+def cannot_run(refusals: Sequence[Problem]) -> str:
+    """What the launch problems of a valid config amount to; empty where there are none."""
+    return f"a run of it would not start: {', '.join(item.key for item in refusals)}" if refusals else ""
 
 
 def _where(problem: Problem) -> str:

@@ -100,7 +100,7 @@ def _meaning(data: Json) -> list[str]:
         case "key":
             return [data["key"], *_key(data)]
         case "inner" | "loader":
-            return [data["key"], *_wrapped(data["help"], "  "), *_not_yet(data), *_here_lines(data)]
+            return [data["key"], *_wrapped(data["help"], "  "), *_here_lines(data)]
         case "section":
             return list(_section(data))
         case "old":
@@ -120,7 +120,6 @@ def _key(data: Json) -> Iterator[str]:
     yield _fact("default", _default(data))
     if data["example"] is not None:
         yield _fact("example", f"{name} = {format_value(data['example'])}")
-    yield from _not_yet(data)
     if data["checks"]:
         yield _fact("checks", data["checks"])
     if data["matters_when"]:
@@ -139,11 +138,6 @@ def _key(data: Json) -> Iterator[str]:
         meant = ", ".join(f"{key} = {format_value(value)}" for key, value in now.items())
         yield _fact("old value", f"{format_value(old)} means {meant}")
     yield from _here_lines(data)
-
-
-def _not_yet(data: Json) -> Iterator[str]:
-    for item in data.get("not_yet", []):
-        yield _fact("not yet", f"{item['why']}; instead: {item['fix']}")
 
 
 def _condition(keys: dict[str, list[Any]]) -> str:
@@ -168,7 +162,6 @@ def _here_lines(data: Json) -> Iterator[str]:
 
 def _section(data: Json) -> Iterator[str]:
     yield from _wrapped(f"[{data['section']}]" + (f"  {data['help']}" if data["help"] else ""))
-    yield from _not_yet(data)
     yield from _rows(data["keys"], len(data["section"]) + 1)
     yield from _sections(data["sections"], "  ")
     yield from _moved(data)

@@ -11,7 +11,6 @@ from trainer.config.derive import DERIVATIONS
 from trainer.config.keys import OPEN_SECTIONS, Key, all_keys, all_sections, section_models
 from trainer.config.migrate import move_of, no_effect
 from trainer.config.migrations import NO_EFFECT, VALUE_SPELLINGS
-from trainer.config.pending import PENDING
 
 LOADER_HELP = "for the loader, no value of the run: that file's variables are loaded first, those already set win"
 
@@ -28,7 +27,7 @@ def _described(name: Name, here: dict[str, Leaf]) -> Json:
             return _key(all_keys()[name.path], here)
         case "inner":
             about = {"kind": "inner", "key": name.path, "table": name.now, "help": _inner_help(name.now)}
-            return about | {"not_yet": _not_yet(name.path)} | _values(here)
+            return about | _values(here)
         case "section":
             return _section(name.path, here)
         case "loader":
@@ -57,7 +56,6 @@ def _key(known: Key, here: dict[str, Leaf]) -> Json:
         "default": known.default,
         "derived": known.derived or (formulas[0] if formulas else None),
         "example": known.meta.get("example"),
-        "not_yet": _not_yet(known.path),
         "live": known.live,
         "resume": known.resume,
         "from": known.origin,
@@ -68,15 +66,6 @@ def _key(known: Key, here: dict[str, Leaf]) -> Json:
         "old_values": {old: dict(now) for old, now in VALUE_SPELLINGS.get(known.path, {}).items()},
         **_values(here),
     }
-
-
-def _not_yet(key: str) -> list[Json]:
-    """What this version cannot do with a key or a whole section, also where another key is to blame."""
-    return [
-        {"why": item.why if item.warns_of(key) else f"{item.key}: {item.why}", "fix": item.fix, "refused": item.refuse}
-        for item in PENDING
-        if item.covers(key)
-    ]
 
 
 def found(word: str) -> Json:
@@ -93,7 +82,6 @@ def _section(section: str, here: dict[str, Leaf]) -> Json:
     return {
         **section_row(section),
         "kind": "section",
-        "not_yet": _not_yet(section),
         "keys": [_key_row(known, here) for known in all_keys().values() if known.section == section],
         "sections": [section_row(other) for other in all_sections() if other.rpartition(".")[0] == section],
         "moved": dict(moved_in(section)),

@@ -77,7 +77,8 @@ def next_commands(chosen: RunAt, status: Json | None, *, shown: bool = False) ->
     runs = [f"{program()} runs"] if chosen.folder is not None else []
     if state in TERMINAL:
         look = [] if shown else [f"{program()} show {name}"]
-        return [*_again(chosen, status or {}), *look, *runs]
+        fetch = [f"{program()} export {name}"] if chosen.folder is None and chosen.source.checkpoints() else []
+        return [*_again(chosen, status or {}), *fetch, *look, *runs]
     paused = [f"{program()} steer {name} resume"] if state == "paused" and _by_request(status or {}) else []
     return [*paused, f"{program()} show {name} --follow", f"{program()} stop {name}", *runs]
 
@@ -165,4 +166,4 @@ def _lines(document: Json, status: Json) -> list[str]:
     for checkpoint in document["checkpoints"][-LAST_CHECKPOINTS:]:
         marks = [word for word, key in (("best", "is_best"), ("resumable", "resumable")) if checkpoint.get(key)]
         lines.append(f"  {clean(checkpoint.get('path'), 120)}  {', '.join(marks)}".rstrip())
-    return [*lines, "next", *(f"  {command}" for command in document["next"])]
+    return [*lines, *(["next"] if document["next"] else []), *(f"  {command}" for command in document["next"])]

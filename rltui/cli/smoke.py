@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rltui.cli.configs import STDIN, add_examples, add_loading_options, config_path, open_config, refusal
@@ -24,6 +25,7 @@ from rltui.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from rltui.smoke.asked import Asked
     from rltui.smoke.runner import Runner
 
 EXIT = {"ready": OK, "ready_with_warnings": OK, "not_ready": FAILED}
@@ -84,36 +86,24 @@ def run(args: argparse.Namespace) -> int:
     from rltui.cli.smoke_person import ask_on_terminal
     from rltui.smoke.policies.base import PolicyUnavailable
     from rltui.smoke.policies.choose import make_policy
+    from rltui.smoke.preparing import prepared
     from rltui.smoke.runner import Runner
-    from rltui.smoke.settings import settings_of
     from rltui.smoke.target import TargetRefused
     from rltui.smoke.traces import TracesUnwritable
     from rltui.text import clean
     from trainer.config import ConfigError
 
+    if args.config is None and args.url is None:
+        raise CliError("what is to be tested? give a CONFIG, or --url URL, builtin:NAME or FILE.py")
     try:
-        loaded = None if args.config is None else open_config(args.config, args.sets, allow_unknown=args.allow_unknown)
+        typed = open_config(STDIN, args.sets, allow_unknown=args.allow_unknown) if args.config == STDIN else None
+        ready = prepared(_asked(args), typed)
     except ConfigError as error:
         raise refusal(error, "nothing was tested") from None
-    if loaded is not None:
-        loaded.export(os.environ)
-    own = None if loaded is None or args.config == STDIN else _own_arguments(args)
-    if loaded is None and args.url is None:
-        raise CliError("what is to be tested? give a CONFIG, or --url URL, builtin:NAME or FILE.py")
-    settings = settings_of(
-        loaded,
-        url=args.url,
-        policy=args.policy,
-        seeds=args.seeds,
-        group_size=args.group_size,
-        rollouts=args.rollouts,
-        full=args.full,
-        folder=str(config_path(args.config or STDIN).parent),
-    )
     try:
         ask = ask_on_terminal if sys.stdin.isatty() else None
-        policy = make_policy(settings, environ=os.environ, ask=ask, own_arguments=own)
-        return asyncio.run(_follow(Runner(settings, policy), args))
+        policy = make_policy(ready.settings, environ=os.environ, ask=ask, own_arguments=ready.own)
+        return asyncio.run(_follow(Runner(ready.settings, policy), args))
     except (PolicyUnavailable, TargetRefused) as error:
         raise CliError(clean(str(error), 1000)) from None
     except TracesUnwritable as error:
@@ -122,12 +112,20 @@ def run(args: argparse.Namespace) -> int:
 
 def _open(args: argparse.Namespace) -> int:
     from rltui.cli.app import default_options, open_app
-    from rltui.smoke.asked import Asked
 
     if args.config == STDIN or args.json or args.out is not None:
         raise CliError("--tui shows a config's file on the screen: give no -, --json or --out")
-    asked = Asked(
-        config=None if args.config is None else config_path(args.config).absolute(),
+    asked = _asked(args)
+    if asked.config is not None:
+        asked = replace(asked, config=asked.config.absolute())
+    return open_app(default_options(), None, smoke=asked)
+
+
+def _asked(args: argparse.Namespace) -> Asked:
+    from rltui.smoke.asked import Asked
+
+    return Asked(
+        config=None if args.config in (None, STDIN) else config_path(args.config),
         url=args.url,
         policy=args.policy,
         seeds=args.seeds,
@@ -137,13 +135,6 @@ def _open(args: argparse.Namespace) -> int:
         sets=tuple(args.sets),
         allow_unknown=args.allow_unknown,
     )
-    return open_app(default_options(), None, smoke=asked)
-
-
-def _own_arguments(args: argparse.Namespace) -> list[str]:
-    """Of the process of the own model: the config as it was given here."""
-    sets = [word for item in args.sets for word in ("--set", item)]
-    return [str(config_path(args.config)), *sets, *(["--allow-unknown"] if args.allow_unknown else [])]
 
 
 async def _follow(runner: Runner, args: argparse.Namespace) -> int:

@@ -20,11 +20,11 @@ from rltui.launch.local import LocalLauncher
 from rltui.launch.runs import RunAt
 from rltui.text import clean
 from trainer.config import ConfigError, Loaded, load
+from trainer.config.sources import CHECKPOINT_PREFIXES
 from trainer.rundir.layout import new_job_id, run_folder_name
 
 ELSEWHERE_LOOK_S, ELSEWHERE_LIMIT_S = 5.0, 3600.0  # WIRE 4.5: of following a job that goes on without us
 SETTLE_S = 5.0  # how long a coordinator may take to end after its last status
-CHECKPOINT_PREFIXES = ("ft:", "fft:", "qft:", "rl:")
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--idempotency", metavar="K", default="", help="of a job server: asked again with the same K, it starts one job"
     )
-    parser.add_argument("--model", help="policy.model_name; policy.source for ft:… and rl:…")
+    parser.add_argument("--model", help="what it starts from: policy.model_name, or policy.source for ft:… and rl:…")
     parser.add_argument("--allow-unknown", action="store_true", help="unknown keys are warnings, not errors")
     parser.add_argument("--resume", metavar="RUN", help="go on with a run that has ended: its path, name or job id")
     parser.add_argument(
@@ -120,7 +120,8 @@ def run(args: argparse.Namespace) -> int:
         chosen = run_of(plan, started)
         with contextlib.suppress(Unreachable):  # its end was told
             next_ = next_commands(chosen, status)
-            for line in [*weights(chosen.source), "next", *(f"  {item}" for item in next_)]:
+            here = weights(chosen.source) if chosen.folder is not None else []  # else it is a path of another machine
+            for line in [*here, *(["next"] if next_ else []), *(f"  {item}" for item in next_)]:
                 say(line, stream)
     emit(_result(plan, started, status), as_json=args.json, out=args.out)
     return code

@@ -71,10 +71,10 @@ def _counts(problem: Problem) -> bool:
 
 
 def _verdict(name: str, loaded: Loaded, warnings: list[Problem], refusals: list[Problem]) -> list[str]:
-    refused = [f"; but {why}" for why in cannot_run(refusals)]
+    refused = f"; but {why}" if (why := cannot_run(refusals)) else ""
     blend = ", ".join(f"{part} {weight:g}" for part, weight in loaded.blend.items() if weight)
     return [
-        "".join([f"{name}: ", ", ".join(["valid", *counts(warnings)]), *refused]),
+        f"{name}: {', '.join(['valid', *counts(warnings)])}{refused}",
         f"  {amount(loaded.derived)}; reward: {blend or 'no part has weight'}",
     ]
 

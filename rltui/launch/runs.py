@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("http://", "https://", "ssh://")
 PAGE = 200  # jobs asked for at a time
+LISTED = 200  # jobs among which a beginning is looked for
 NAMED = 5  # jobs that are listed where one was not found
 
 
@@ -108,7 +109,7 @@ def split(address: str) -> tuple[str, str]:
         usable = usable and not parts.path
     else:
         head, found, _ = head.rpartition("/jobs") if head.endswith("/jobs") else (head, "", "")
-        usable = usable and bool(found)
+        usable = usable and bool(found or (job_id.startswith("rl_") and urlsplit(head).path in ("", "/api")))
         head = head.removesuffix("/rl").removesuffix("/learning").removesuffix("/orchestration")
     if not usable:
         raise NoSuchRun(f"{clean(address, 300)} names no job; it is {wanted}")
@@ -165,6 +166,9 @@ def _job(backend: Backend, job_id: str, server: str) -> RunAt:
     except BackendError as error:
         if error.status != 404:
             raise NoSuchRun(f"{server}: {clean(error.detail, 600)}{_advice(error.status)}") from error
+        begins = [found for found in _newest(backend) if found.startswith(job_id)]
+        if job_id and len(begins) == 1:
+            return _job(backend, begins[0], f"{place.removesuffix(job_id)}{begins[0]}", server)
         raise NoSuchRun(f"there is no job {clean(job_id, 100)!a} at {server}{_others(backend)}") from error
     return _run(backend, job_id, server)
 
@@ -195,6 +199,17 @@ def _status(job: Json) -> Json:
 
 def _advice(status: int | None) -> str:
     return "; put the server's token in the variable RLTUI_API_KEY" if status == 401 else ""
+
+
+def _newest(backend: Backend) -> list[str]:
+    """Ids of the jobs that a beginning may mean."""
+    from rltui.backend import BackendError
+
+    try:
+        jobs = backend.get("/rl/jobs", limit=LISTED).get("jobs") or []
+    except BackendError:
+        return []
+    return [str(job.get("job_id")) for job in jobs]
 
 
 def _others(backend: Backend) -> str:

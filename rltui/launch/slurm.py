@@ -201,7 +201,7 @@ def request_of(loaded: Loaded) -> Request:
     compute = loaded.config.compute
     return Request(
         compute.nodes,
-        compute.gpu_count or 0,
+        0 if compute.topology.type == "cpu" else compute.gpu_count or 0,
         compute.gpu_type if loaded.origins["compute.gpu_type"].kind not in ("default", "derived") else None,
         compute.launcher_options,
     )

@@ -186,7 +186,7 @@ def _lines(row: Row) -> Iterator[str]:
 def _pattern(found: re.Match[str], part: str) -> Callable[[str], Any]:
     text, at = found[part], found.start(part)
     try:
-        return compiled(text, re.IGNORECASE).search
+        return compiled(text, re.IGNORECASE).found
     except BadExpression as error:
         raise FilterError(at + (error.column or 0), str(error)) from None
 

@@ -12,11 +12,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-LINE_LIMIT = 4_096  # characters of a line that are searched at once
-_OPEN = 64  # times, from which on a repeat has no end
-_MOST_OPEN = 3
+LINE_LIMIT = 4_096  # characters of a line that are searched
+_LEAST = 128  # characters that are searched at once
+_STEPS = 17_000_000  # of one search at the worst: a few tenths of a second, in which no other thread runs
 _SECONDS = 0.2
 
 
@@ -28,46 +28,75 @@ class BadExpression(ValueError):
         self.column = column
 
 
-def compiled(text: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+class Expression(NamedTuple):
+    """`piece`: characters that are searched at once. The more ways an expression has to try, the fewer they are.
+    `ends`: it asks for the end of the line, which the end of a piece is not."""
+
+    pattern: re.Pattern[str]
+    piece: int
+    ends: bool
+
+    def found(self, line: str) -> bool:
+        """Whether it stands in the first `LINE_LIMIT` characters."""
+        return next(self._matches(line), None) is not None
+
+    def spans(self, line: str) -> list[tuple[int, int]]:
+        """Where it stands there; matches of nothing are left out."""
+        return [match.span() for match in self._matches(line) if match.end() > match.start()]
+
+    def _matches(self, line: str) -> Iterator[re.Match[str]]:
+        for start in range(0, max(1, min(len(line), LINE_LIMIT)), self.piece):
+            end = start + self.piece
+            for match in self.pattern.finditer(line, start, end):
+                if not self.ends or match.end() < end or end >= len(line):
+                    yield match
+
+
+def compiled(text: str, flags: re.RegexFlag = re.NOFLAG) -> Expression:
     """Raises BadExpression, also for what may take for ever."""
     try:
-        pattern, slow = re.compile(text, flags), _slow(text)
+        return Expression(re.compile(text, flags), *_safely(text))
     except re.error as error:
         raise BadExpression(f"not a regular expression: {error.msg}", error.pos) from None
     except (RecursionError, OverflowError):
         raise BadExpression("not a regular expression that can be searched for: too large") from None
-    if slow:
-        raise BadExpression(f"this expression may take for ever: {slow}")
-    return pattern
 
 
-def _slow(text: str) -> str:
-    """Why it cannot be run on what others wrote; "" if it can. A search in a thread cannot be interrupted."""
+def _safely(text: str) -> tuple[int, bool]:
+    """How much can be searched at once in whatever others wrote, and whether it asks for the end of a line. A search
+    in a thread cannot be interrupted."""
     from re import _parser  # type: ignore[attr-defined]  # nothing public tells what an expression is made of
 
-    repeats = 0
+    parsed, piece = _parser.parse(text), LINE_LIMIT
+    anchored = len(parsed) > 0 and "AT_BEGINNING" in str(parsed[0])
+    while (1 if anchored else piece) * _ways(parsed, piece) > _STEPS:
+        piece //= 2
+        if piece < _LEAST:
+            raise BadExpression("this expression may take for ever: it has too many repeats")
+    return piece, "AT_END" in str(parsed)
 
-    def walk(parsed: Any, inside: bool) -> str:
-        nonlocal repeats
-        for op, argument in parsed:
-            name = str(op)
-            if name in ("MAX_REPEAT", "MIN_REPEAT"):
-                endless = int(argument[1]) > _OPEN
-                if endless and inside:
-                    return "it repeats what repeats"
-                repeats += endless
-                if why := walk(argument[2], inside or endless):
-                    return why
-                continue
-            if name == "GROUPREF":
-                return "it refers back to a group"
-            parts = argument if isinstance(argument, tuple | list) else ()
-            for part in (piece for one in parts for piece in (one if isinstance(one, list) else [one])):
-                if isinstance(part, _parser.SubPattern) and (why := walk(part, inside)):
-                    return why
-        return ""
 
-    return walk(_parser.parse(text), False) or ("more than three open repeats" if repeats > _MOST_OPEN else "")
+def _ways(parsed: Any, length: int) -> int:
+    """At most so many ways to match it from one place on, in a text of that length. Raises BadExpression where they
+    grow with each further character."""
+    ways = 1
+    for op, argument in parsed:
+        name = str(op)
+        if name.endswith("REPEAT"):
+            least, most, inner = int(argument[0]), min(int(argument[1]), length), argument[2]
+            each = _ways(inner, length)
+            if most > 1 and each > 1:
+                raise BadExpression("this expression may take for ever: it repeats what repeats or has alternatives")
+            ways *= 1 + each if most == 1 else max(1, most - least + 1)
+        elif name.startswith("GROUPREF"):
+            raise BadExpression("this expression may take for ever: it refers back to a group")
+        elif name == "BRANCH":
+            ways *= sum(_ways(one, length) for one in argument[1])
+        elif name in ("SUBPATTERN", "ASSERT", "ASSERT_NOT"):
+            ways *= _ways(argument[-1], length)
+        elif name == "ATOMIC_GROUP":
+            ways *= _ways(argument, length)
+    return ways
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from rltui.model.expressions import LINE_LIMIT, BadExpression, compiled, limited
+from rltui.model.expressions import BadExpression, compiled, limited
 
 SLICE_LINES = 2_000  # lines to search before others have their turn
 
@@ -23,19 +23,19 @@ class Finder:
         source = text if regex else text[1:-1] if slashed else re.escape(text)
         flags = re.NOFLAG if any(char.isupper() for char in text) else re.IGNORECASE
         try:
-            self._pattern = compiled(source, flags)
+            self._expression = compiled(source, flags)
         except BadExpression as error:
             where = f" at column {error.column + slashed + 1}" if error.column is not None else ""
             raise FindError(f"{error}{where}") from None
 
     def matches(self, line: str) -> bool:
-        """Whether the line has it, in its first `LINE_LIMIT` characters."""
-        return self._pattern.search(line, 0, LINE_LIMIT) is not None
+        """Whether the line has it, in its first `expressions.LINE_LIMIT` characters."""
+        return self._expression.found(line)
 
     def spans(self, row: str) -> list[tuple[int, int]]:
         """Where it stands in one row of the screen, for the highlight. Raises FindError if that takes too long."""
         with limited():
-            return [found.span() for found in self._pattern.finditer(row, 0, LINE_LIMIT) if found.end() > found.start()]
+            return self._expression.spans(row)
 
     def among(self, lines: Sequence[str]) -> list[str]:
         """Those that have it. Raises FindError if the expression takes too long."""

@@ -29,7 +29,7 @@ class Checked:
         missing: required keys that are not given.
         numbers: what follows from the values; empty unless the config is valid.
         derived: values that follow from others, by key, where it is not.
-        refused: why a run of a valid config would not start.
+        refused: why a run of a valid config would not start; empty where it would.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Checked:
     missing: tuple[str, ...] = ()
     numbers: tuple[Line, ...] = ()
     derived: Mapping[str, Any] = field(default_factory=dict)
-    refused: tuple[str, ...] = ()
+    refused: str = ""
 
     @property
     def errors(self) -> list[Problem]:
@@ -58,7 +58,7 @@ def check(text: str, name: str) -> Checked:
         return Checked(text, (*error.problems, *error.warnings), missing=missing, derived=error.derived)
     refusals = start_problems(loaded)
     problems = tuple(warnings_of(loaded, refusals))
-    return Checked(text, problems, loaded, numbers=_numbers(loaded), refused=tuple(cannot_run(refusals)))
+    return Checked(text, problems, loaded, numbers=_numbers(loaded), refused=cannot_run(refusals))
 
 
 def _missing(problems: list[Problem]) -> Iterator[str]:

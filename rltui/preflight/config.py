@@ -45,11 +45,11 @@ def _loaded(context: Context) -> tuple[Loaded, tuple[str, ...]]:
 
 
 def starts(context: Context) -> Found:
-    """What this machine, this environment or this version lacks for it."""
+    """What this machine or this environment lacks for it."""
     assert context.loaded is not None
     found = start_problems(context.loaded)
     if not found:
-        return ok("this version and this machine refuse nothing in it")
+        return ok("this machine refuses nothing in it")
     first = found[0]
     return Found("fail", _said(first), first.fix, first.key, notes=_notes(found[1:]))
 

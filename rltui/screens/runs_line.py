@@ -87,7 +87,14 @@ def line(row: RunRow, c: Columns, look: Look, *, marked: bool, now: float) -> li
 
 
 def about(row: RunRow) -> tuple[str, str]:
-    """(text, style): what is wrong with the run, else what it does, else where it was."""
+    """(text, style): what is wrong with the run, else what it does, else where it was. Of a job: its server first."""
+    text, style = _about(row)
+    if "://" not in row.path or row.problem or text == row.host:
+        return text, style
+    return f"{row.host}: {text}" if text else clean(row.host or "", 60), style
+
+
+def _about(row: RunRow) -> tuple[str, str]:
     if row.error:
         return clean(row.error, 300), "act"
     if row.silent:

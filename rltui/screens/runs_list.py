@@ -117,7 +117,13 @@ class RunRows:
         self.marks ^= {self._shown[i].path}
 
     def arrange(self) -> None:
-        rows = [row for row in self._known.values() if self._fits(row)]
+        # A server on this machine may serve the very folder: its jobs stand there already.
+        own = {row.job_id for path, row in self._known.items() if self._origins[path] == FOLDER and row.job_id}
+        rows = [
+            row
+            for path, row in self._known.items()
+            if self._fits(row) and (self._origins[path] == FOLDER or row.job_id not in own)
+        ]
         rows.sort(key=lambda row: row.name)
         rows.sort(key=_ORDERS[self.sort])
         self._shown = rows

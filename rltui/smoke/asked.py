@@ -1,4 +1,4 @@
-"""What a person asks a smoke test for in the interface."""
+"""What a smoke test is asked for."""
 
 from __future__ import annotations
 

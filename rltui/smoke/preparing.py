@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from rltui.cli.configs import open_config
 from rltui.smoke.asked import Asked
 from rltui.smoke.settings import Settings, settings_of
-from trainer.config import load
+from trainer.config import Loaded
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """settings; own: arguments of the process of the own model, None without a config; variables: names that the
+    """settings; own: arguments of the process of the own model, None without a config's file; variables: names that the
     config's env file has put into this process's environment."""
 
     settings: Settings
@@ -20,11 +21,10 @@ class Prepared:
     variables: tuple[str, ...] = ()
 
 
-def prepared(asked: Asked) -> Prepared:
-    """Reads the config. Raises ConfigError, or ValueError: no app is named."""
-    loaded = None
+def prepared(asked: Asked, loaded: Loaded | None = None) -> Prepared:
+    """Reads the config; one without a file comes `loaded`. Raises ConfigError, or ValueError: no app is named."""
     if asked.config is not None:
-        loaded = load(asked.config, sets=asked.sets, allow_unknown=asked.allow_unknown)
+        loaded = open_config(str(asked.config), asked.sets, allow_unknown=asked.allow_unknown)
     settings = settings_of(
         loaded,
         url=asked.url,
@@ -39,6 +39,9 @@ def prepared(asked: Asked) -> Prepared:
         return Prepared(settings, None)
     before = set(os.environ)
     loaded.export(os.environ)
+    variables = tuple(set(os.environ) - before)
+    if asked.config is None:
+        return Prepared(settings, None, variables)
     sets = [word for item in asked.sets for word in ("--set", item)]
     own = (str(asked.config), *sets, *(["--allow-unknown"] if asked.allow_unknown else []))
-    return Prepared(settings, own, tuple(set(os.environ) - before))
+    return Prepared(settings, own, variables)

@@ -42,20 +42,13 @@ def test_new_list_and_names(files, config, in_json):
     assert config("new", "demo", "--from", "my.toml")[0] == 2
 
 
-def test_new_says_what_this_version_cannot_run(files, config, in_json):
-    rows = {row["name"]: row["cannot_run"] for row in in_json("new", "--list")[1]["samples"]}
-    refused = next((name for name, keys in rows.items() if keys), None)
-    assert rows["demo"] == []
-    _, out, _ = config("new", "--list")
-    assert "\N{HORIZONTAL ELLIPSIS}" not in out, "no title is cut"
-    if refused is None:
-        return
-    assert f"This version cannot run it: {rows[refused][0]}" in " ".join(out.split())
-    code, out, _ = config("new", refused)
+def test_new_says_that_a_run_would_not_start(files, config, in_json):
+    code, out, _ = config("new", "seed_example")
     assert code == 0
-    assert f"this version cannot run it: {rows[refused][0]}" in out
-    assert "validate" in out
-    assert " train " not in out
+    assert "but a run of it would not start: services.task_url" in out
+    assert " validate " in out and " train " not in out
+    _, data = in_json("new", "demo")
+    assert data["cannot_run"] == []
 
 
 def test_new_to_stdout(files, config):

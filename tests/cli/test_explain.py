@@ -8,7 +8,6 @@ import rltui.cli.main as entry
 from rltui.cli.keynames import meanings
 from trainer.config.keys import all_keys, all_sections
 from trainer.config.migrations import MOVES, NO_EFFECT
-from trainer.config.pending import PENDING
 
 
 def explain(capsys, *args):
@@ -191,17 +190,3 @@ def test_with_a_config_that_is_wrong_its_errors(here, capsys):
     assert code == 2
     assert "my.toml:1:" in err
     assert "not TOML" in err
-
-
-@pytest.mark.parametrize("name", ["tags", "tags.team", "smoke", "compute.topology", "judge", "vllm"])
-def test_a_section_that_is_not_built_says_so(capsys, name):
-    covering = [item for item in PENDING if item.covers(name)]
-    if not covering:
-        pytest.skip("it is built")
-    assert [item["fix"] for item in asked(capsys, name)["not_yet"]] == [item.fix for item in covering]
-    words = " ".join(explain(capsys, name)[1].split())
-    assert all(f"not yet {item.why}" in words or f"not yet {item.key}: {item.why}" in words for item in covering)
-
-
-def test_a_section_that_is_built_does_not(capsys):
-    assert "not yet" not in explain(capsys, "policy")[1]

@@ -96,6 +96,15 @@ def test_task_url_and_model_are_spellings_of_set(rltui):
     assert 'policy.model_name="x/y"' in line
 
 
+@pytest.mark.parametrize(("line", "model"), [("model_name", "rl:x/y:job"), ("source", "x/y")])
+def test_a_model_replaces_whatever_the_file_starts_from(rltui, here, line, model):
+    text = (here / "my.toml").read_text()
+    (here / "my.toml").write_text(text.replace("model_name = ", f"{line} = "))
+    done = rltui("train", "my.toml", "--dry-run", "--json", "--model", model)
+    assert done.returncode == 0, done.err
+    assert f"policy.{line}" in done.err and "is overruled by --set" in done.err
+
+
 def test_every_problem_of_a_config_is_told_at_once(rltui, here):
     text = (here / "my.toml").read_text().replace("group_size = 4", "group_size = 5\nlog_intervall = 2")
     (here / "bad.toml").write_text(text)

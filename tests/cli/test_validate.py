@@ -217,19 +217,6 @@ def test_hostile_text_cannot_act_on_the_terminal(here, capsys):
 JUDGED = CONFIG + "[judge]\nenabled = true\n[judge.options]\nmodel = 'm'\nprovider = 'openai'\n"
 
 
-def test_what_a_run_refuses_is_part_of_the_verdict(here, capsys, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "x")
-    (here / "my.toml").write_text(JUDGED)
-    code, data = report(capsys, "my.toml")
-    if not data["refusals"]:
-        pytest.skip("this version has a judge")
-    assert (code, data["ok"], data["errors"]) == (0, True, [])
-    assert [item["key"] for item in data["refusals"]] == ["judge.enabled"]
-    _, out, _ = validate(capsys, "my.toml")
-    assert re.match(r"my\.toml: valid, .*; but this version cannot run it: judge\.enabled$", out.splitlines()[0])
-    assert validate(capsys, "my.toml", "--strict")[0] == 1
-
-
 def test_a_template_is_valid_but_no_run_of_it_would_start(here, capsys):
     (here / "my.toml").write_text(CONFIG.replace("http://127.0.0.1:9", "https://your-tunnel.example"))
     code, out, _ = validate(capsys, "my.toml")

@@ -183,12 +183,7 @@ def test_warnings_and_notes_stand_beside_the_errors(small) -> None:
     error = caught.value
     assert [problem.key for problem in error.problems] == ["training.seed"] and str(error).count("fix:") == 1
     found = {(problem.level, problem.code) for problem in error.warnings}
-    assert {
-        ("warning", "unknown_key"),
-        ("warning", "migrated"),
-        ("warning", "dropout"),
-        ("warning", "pending"),
-    } <= found
+    assert {("warning", "unknown_key"), ("warning", "migrated"), ("warning", "dropout")} <= found
     assert {problem.as_dict()["level"] for problem in error.warnings} == {"warning", "note"} - (
         set() if any(problem.level == "note" for problem in error.warnings) else {"note"}
     )

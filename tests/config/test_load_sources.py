@@ -52,6 +52,20 @@ def test_a_model_override_clears_the_source_and_says_so(small) -> None:
     assert beaten(loaded) == {"policy.source": "beaten by override model: unset"}
 
 
+@pytest.mark.parametrize(
+    ("was", "given"),
+    [("policy.model_name", "policy.source"), ("policy.source", "policy.model_name")],
+)
+def test_start_weights_that_are_set_replace_those_of_weaker_sources(small, was: str, given: str) -> None:
+    line, blank = 'model_name = "builtin:tiny"\n', SMALL.replace('model_name = "builtin:tiny"\n', "")
+    in_file = {"text": SMALL.replace(line, f'{was.partition(".")[2]} = "old"\n')}
+    in_variable = {"text": blank, "environ": {f"RLTUI__{was.upper().replace('.', '__')}": "old"}}
+    for weaker in (in_file, in_variable, {"text": blank, "overrides": {was: "old"}}):
+        loaded = small(f"{given}=new", **weaker)
+        assert loaded.values["policy"].items() >= {was.partition(".")[2]: None, given.partition(".")[2]: "new"}.items()
+        assert beaten(loaded) == {was: "beaten by --set: unset"}
+
+
 @pytest.mark.parametrize("prefix", ["ft:", "fft:", "qft:", "rl:"])
 def test_a_model_override_with_a_prefix_is_a_source(small, prefix: str) -> None:
     assert small(overrides={"model": f"{prefix}x"}).config.policy.source == f"{prefix}x"

@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 
+from tests.config.texts import SMALL
 from trainer.config import ConfigError, Problem
 from trainer.config.machine import Machine
 
@@ -125,11 +126,6 @@ ERRORS: dict[str, tuple[dict[str, str], str, str]] = {
     "engine option of ours: logprobs": ({"vllm.logprobs-mode": "raw_logits"}, "vllm.logprobs-mode", "learner's ratios"),
     "engine option of ours: scale-out": ({"vllm.enable_scale_out": "false"}, "vllm.enable_scale_out", "endpoints"),
     "engine option of ours: LoRA": ({"vllm.max_lora_rank": "64"}, "vllm.max_lora_rank", "training.lora.r"),
-    "two start weights": (
-        {"policy.source": "ft:x"},
-        "policy.source",
-        "policy.model_name is given too, at my.toml:8:14; a run starts from one",
-    ),
     "both reward switches": (
         JUDGE | {"rollout.rubric_rewards_only": "true", "rollout.task_app_origin_rewards_only": "true"},
         "rollout.rubric_rewards_only",
@@ -390,3 +386,11 @@ def test_the_model_limit_is_a_rule_once_it_is_known(small) -> None:
         small("policy.max_tokens=4096").for_model(2048)
     [problem] = caught.value.problems
     assert (problem.key, problem.fix) == ("policy.max_tokens", "--set policy.max_tokens=1024")
+
+
+def test_two_start_weights(errors) -> None:
+    text = SMALL.replace("[policy]", '[policy]\nsource = "ft:x"')
+    [problem] = errors(text=text)
+    assert (problem.key, problem.fix) == ("policy.source", "delete this line")
+    assert problem.why == "policy.model_name is given too, at my.toml:9:14; a run starts from one"
+    assert errors("policy.source=ft:x", "policy.model_name=y")[0].code == "start_weights"

@@ -316,7 +316,7 @@ SAID: dict[str, tuple[list[str], str, str, str]] = {
 
 
 def of_key(loaded, key: str) -> list[Problem]:
-    return [item for item in loaded.warnings if item.key == key and item.code not in ("pending", "migrated", "beaten")]
+    return [item for item in loaded.warnings if item.key == key and item.code not in ("migrated", "beaten")]
 
 
 @pytest.mark.parametrize("name", SAID)
@@ -334,7 +334,7 @@ def test_a_plain_config_draws_nothing(small) -> None:
 def test_defaults_written_out_are_not_worth_a_word(small) -> None:
     sets = ["training.gamma=1.0", "training.rewards.step_rewards_mode=indicator", "smoke.sqld_http_port=8081"]
     sets += ["policy.top_p=1.0", "policy.top_k=-1", "vllm.enforce_eager=false", "judge.type=llm"]
-    assert [item for item in small(*sets).warnings if item.code != "pending"] == []
+    assert small(*sets).warnings == []
 
 
 def test_deterministic_keeps_its_word_where_all_conditions_hold(small) -> None:
@@ -370,3 +370,14 @@ def test_reference_gpus_without_a_penalty_stay_idle(small) -> None:
 def test_gpu_type_is_compared_with_the_device(small, given: str, name: str, warns: bool) -> None:
     loaded = small(f"compute.gpu_type={given}", device=None, machine=Machine(1, name))
     assert [item.level for item in of_key(loaded, "compute.gpu_type")] == ["warning"] * warns
+
+
+@pytest.mark.parametrize("text", ["compute.topology.tensor_parallel=2", "vllm.tensor_parallel_size=2"])
+@pytest.mark.parametrize(("gpus", "words"), [(0, 1), (4, 0)])
+def test_replicas_of_several_gpus_draw_one_word_where_there_are_none(small, text: str, gpus: int, words: int) -> None:
+    assert len(small(text, device=None, machine=Machine(gpus)).warnings) == words
+
+
+def test_a_lag_without_any_sync_has_one_note(small) -> None:
+    found = of_key(small("training.max_lag=2", "training.weight_sync.enable=false"), "training.max_lag")
+    assert [item.code for item in found] == ["max_lag"]

@@ -64,6 +64,7 @@ def test_what_is_no_host_of_ssh_never_reaches_ssh(text):
         ("https://gpu/rl/jobs/rl_1/", ("https://gpu", "rl_1")),
         ("http://gpu/api/learning/jobs/rl_1", ("http://gpu/api", "rl_1")),
         ("http://gpu/api/jobs/rl_1", ("http://gpu/api", "rl_1")),
+        ("http://gpu:1/rl_1", ("http://gpu:1", "rl_1")),
         ("ssh://anna@gpu:22/rl_1", ("ssh://anna@gpu:22", "rl_1")),
     ],
 )
@@ -72,7 +73,7 @@ def test_server_and_job_of_an_address(address, found):
 
 
 @pytest.mark.parametrize(
-    "address", ["http://gpu", "http://gpu/rl_1", "ssh://gpu", "ssh://gpu/", "ssh://gpu/a/b", "http://[/jobs/1"]
+    "address", ["http://gpu", "http://gpu/other", "ssh://gpu", "ssh://gpu/", "ssh://gpu/a/b", "http://[/jobs/1"]
 )
 def test_what_names_no_job_is_told(address):
     with pytest.raises(NoSuchRun, match="names no job; it is"):

@@ -28,16 +28,17 @@ Serve = Callable[..., Server]
 
 @pytest.fixture
 def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    """`serve(cpu_jobs)`: a job server whose runs go on until `finish(server)`; what is left of them is ended."""
+    """`serve(cpu_jobs, NAME=…)`: a job server whose runs go on until `finish(server)`"""
     for name in ("RLTUI_API_KEY", "SYNTH_API_KEY", "ENVIRONMENT_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(rltui.backend, "WAITS_S", (0.1, 0.5))
     made: list[Server] = []
 
-    def start(cpu_jobs: int = 1) -> Server:
+    def start(cpu_jobs: int = 1, **variables: str) -> Server:
         folder = tmp_path / "server"
         folder.mkdir()
-        server = Server(folder, "--cpu-jobs", str(cpu_jobs), env={"PYTHONPATH": f"{ROOT}:{THERE}"})
+        env = {"PYTHONPATH": f"{ROOT}:{THERE}", **variables}
+        server = Server(folder, "--cpu-jobs", str(cpu_jobs), env=env)
         made.append(server)
         return server
 

@@ -36,9 +36,10 @@ class Proxy:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._call(self._break_off)
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        self._call(self._loop.stop)
         self._thread.join(10)
+        self._loop.close()
         self._socket.close()
 
     def cut(self, *, silent: bool) -> None:
@@ -72,6 +73,12 @@ class Proxy:
         self._loop.run_until_complete(asyncio.start_server(self._lead, sock=self._socket))
         self._loop.run_forever()
 
+    async def _end(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def _break_off(self) -> None:
         for writer in self._writers:
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
@@ -95,9 +102,7 @@ class Proxy:
                     self._writers.discard(end)
                     end.transport.abort()
 
-    async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counts: bool = False
-    ) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counts: bool = False) -> None:
         while data := await reader.read(AT_ONCE):
             self.came += len(data) if counts else 0
             if self._cut_at is not None and self.came >= self._cut_at[0]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import signal
 import threading
 import time
 from collections import defaultdict
@@ -133,4 +135,23 @@ def test_keys_that_are_sent_again_find_the_jobs_that_were_made(serve: Serve, kil
         assert [event["seq"] for event in recorded] == list(range(1, len(recorded) + 1))
         assert [event["type"] for event in recorded].count("rl.job.created") == 1
     assert {job_id: len(pids) for job_id, pids in starts(server).items()} == dict.fromkeys(jobs, 1)
-    assert changes(server, len(jobs)) == dict.fromkeys(jobs, [*LIFE, "job.completed"])
+    assert changes(server, len(jobs)) == {job_id: [*LIFE, "job.completed"] for job_id in jobs}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_start_in_whose_middle_the_server_is_killed_is_one_start(serve: Serve, moment: str) -> None:
+    server = serve(DIE=moment)
+    with contextlib.suppress(httpx.HTTPError):  # it may be quicker than its answer
+        server.http.post("/rl/jobs", json=body(LONG))
+    assert server.process.wait(30) == -signal.SIGKILL
+    server.kill()
+    del server.env["DIE"]
+    server.start(server.port)
+    (job,) = server.get("/rl/jobs")["jobs"]
+    follower = Follower(server.url, job["job_id"])
+    until(lambda: len(follower.events) > 3)
+    finish(server)
+    server.until(job["job_id"], "succeeded")
+    follower.has_all(server)
+    assert [len(pids) for pids in starts(server).values()] == [1]
+    assert changes(server, 1) == {job["job_id"]: [*LIFE, "job.completed"]}

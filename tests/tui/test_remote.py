@@ -36,6 +36,10 @@ def far(tmp_path, monkeypatch) -> Iterator[Server]:
         server.close()
 
 
+def far_run(tmp_path: Path) -> Path:
+    return tmp_path / "far" / f"distant-rl_{7:016x}"
+
+
 def address(server: Server) -> str:
     return f"{server.url}/rl/jobs/rl_{7:016x}"
 
@@ -72,7 +76,7 @@ async def test_jobs_of_a_server_are_listed_beside_the_folder_and_forgotten_again
 async def test_every_number_of_a_job_is_that_of_its_folder(far, tmp_path, capsys):
     """Opened by its address the screen shows what the verbs print of the folder on the server's machine."""
     app = build(tmp_path / "near", run_dir=None)
-    assert main(["overview", str(tmp_path / "far" / f"distant-rl_{7:016x}"), "--json"]) == 0
+    assert main(["overview", str(far_run(tmp_path)), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     async with app.run_test(size=SIZE) as pilot:
         await until(app, "No runs under")
@@ -106,6 +110,15 @@ async def test_a_server_that_is_gone_is_a_line_and_the_open_run_keeps_its_data(f
         app.look_at_server(app.servers[0])
         shown = await until(app, "unreadable")
         assert "synth-healthy" in shown
+
+
+async def test_a_server_of_this_very_folder_lists_no_run_twice(far, tmp_path):
+    app = build(tmp_path / "far")
+    async with app.run_test(size=SIZE) as pilot:
+        await until(app, "distant")
+        await attach(pilot, app, f"http://127.0.0.1:{far.port}")
+        await until(app, lambda: runs_of(app).rows.known == 2)
+        assert len(runs_of(app).rows) == 1 and runs_of(app).rows.row(0).path == str(far_run(tmp_path))
 
 
 async def test_an_address_that_is_none_is_said(tmp_path):

@@ -10,10 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainer.config.errors import Place, Problem, shown
-from trainer.config.fixes import fix_of, not_built, variety_as_method
+from trainer.config.fixes import fix_of, variety_as_method
 from trainer.config.keys import REQUIRED_SECTIONS, Key, all_keys, all_sections
 from trainer.config.migrate import Entry
-from trainer.config.pending import refusal
 from trainer.config.schema import RunConfig
 from trainer.config.secrets import is_secret, masked
 from trainer.config.sources import Given
@@ -190,8 +189,6 @@ def _is_scalar(value: Any) -> bool:
 def _variety_as_method(pair: tuple[str, str], entries: Mapping[str, Entry]) -> tuple[str, str]:
     method, variety = pair
     why = f'{variety} is a variety, not a method: it is method "{method}" with variety "{variety}"'
-    if (reason := refusal("algorithm.variety", variety)) is not None:
-        why += f", which is not built yet: {reason}"
     given = entries.get("algorithm.variety")
     both = "" if given is not None and given.value == variety else f', and variety = "{variety}"'
     return why, f'method = "{method}"{both}'
@@ -208,8 +205,7 @@ def _why(known: Key, value: Any, loc: tuple[int | str, ...]) -> str:
     )
     inside = loc[len(known.path.split(".")) :]
     if known.choices and isinstance(value, str):
-        meant = not_built(known, value)
-        return "not one of the known values" + (f"; {meant}" if meant else "")
+        return "not one of the known values"
     if known.is_table and isinstance(value, dict):
         return f"the value of {format_key(str(inside[0]))} in it does not fit" if inside else "it does not fit"
     if not fits:

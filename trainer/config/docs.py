@@ -10,7 +10,6 @@ from trainer.config.errors import ConfigError
 from trainer.config.keys import REQUIRED_SECTIONS, Key, all_keys, section_models
 from trainer.config.load import load_text
 from trainer.config.migrations import MOVES, NO_EFFECT, SECTION_MOVES, VALUE_SPELLINGS
-from trainer.config.pending import PENDING, Pending
 from trainer.config.sources import LOADER_KEYS
 from trainer.config.toml_values import format_value
 
@@ -107,7 +106,6 @@ def document() -> str:
         "When it is resumed, beside these:",
         _wrap(_listed(key.path for key in _all() if key.resume and not key.live)),
         *_old_spellings(),
-        *_not_built(),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -155,8 +153,6 @@ def _keys() -> Iterator[str]:
         yield f"### {path}"
         if about := getdoc(model):
             yield _paragraphs(about)
-        if item := _pending(path, whole=True):
-            yield _wrap(_not_yet(item, path))
         group = None
         for key in sorted((key for key in _all() if key.section == path), key=_by_group(path)):
             if key.group != group:
@@ -185,25 +181,7 @@ def _key(key: Key) -> str:
     facts.append(ORIGINS[key.origin])
     parts = [f"#### `{key.path}`", _wrap(" · ".join(facts)), _wrap(key.help)]
     notes = [_wrap(f"- {title}: {meta[name]}.") for name, title in NOTES.items() if name in meta]
-    notes += [_wrap(f"- {_not_yet(item, key.path)}") for item in [_pending(key.path)] if item is not None]
     return "\n\n".join(parts + ["\n".join(notes)] * bool(notes))
-
-
-def _pending(path: str, *, whole: bool = False) -> Pending | None:
-    """The entry about a key; with `whole` the one about all of a section."""
-    if whole:
-        return next((item for item in PENDING if item.covers(path)), None)
-    return next((item for item in PENDING if path in (item.key, *item.within) and path in all_keys()), None)
-
-
-def _not_yet(item: Pending, path: str) -> str:
-    if not item.warns_of(path):
-        return f"**Not built yet:** see `{item.key}`."
-    return f"**Not built yet:** {item.why}. Instead: {_code(item.fix)}."
-
-
-def _code(fix: str) -> str:
-    return f"`{fix}`" if "=" in fix and "," not in fix and " or " not in fix else fix
 
 
 # --- tables
@@ -241,25 +219,6 @@ def _old_spellings() -> Iterator[str]:
     yield "## Recognised, without effect\n\nThese are noted with the reason, and are never an error."
     reasons = {why: [key for key, other in NO_EFFECT.items() if other == why] for why in NO_EFFECT.values()}
     yield _table(("key", "why"), [(_listed(keys), why) for why, keys in reasons.items()])
-
-
-def _not_built() -> Iterator[str]:
-    if not PENDING:
-        return
-    yield _wrap(
-        "## Not built yet\n\nThese are checked already. A value other than the default is a warning; where a run would "
-        "be another than was asked for, it is not launched."
-    )
-    rows = [
-        (
-            f"`{item.key}`" if item.key in all_keys() else f"`[{item.key}]`",
-            item.why,
-            _code(item.fix),
-            "not launched" if item.refuse else "warning",
-        )
-        for item in PENDING
-    ]
-    yield _table(("key", "today", "instead", ""), rows)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

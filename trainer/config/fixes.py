@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
 from trainer.config.keys import Key, all_keys
-from trainer.config.pending import refusal
 from trainer.config.toml_values import format_value, parse_value, same
 
 NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
@@ -17,21 +16,16 @@ GAP = "        "  # before an alternative
 
 
 def fix_of(known: Key, value: Any) -> str:
-    """`name = value`, right by itself, and of those that a run can be started with if there is one."""
-    candidates = [item for item in _candidates(known, value) if item is not None and not same(item, value)]
-    right = [item for item in candidates if accepts(known, item)]
-    built = [item for item in right if refusal(known.path, item) is None]
-    for candidate in built or (right if known.required else ()):
-        return f"{known.name} = {_spelt(candidate, value)}" + _alternative(known, value, candidate)
+    """`name = value`, right by itself, if there is one."""
+    for candidate in _candidates(known, value):
+        if candidate is not None and not same(candidate, value) and accepts(known, candidate):
+            return f"{known.name} = {_spelt(candidate, value)}" + _alternative(known, value)
     return "delete this line" + (f"; it is then derived: {known.derived}" if known.derived else "")
 
 
-def not_built(known: Key, value: Any) -> str | None:
-    """What is said of a misspelt choice that this version does not carry out."""
-    for candidate in _choices_like(known, value) if isinstance(value, str) else ():
-        if (reason := refusal(known.path, candidate)) is not None:
-            return f"{format_value(candidate)}, if that is meant, is not built yet: {reason}"
-    return None
+def ways(*offers: str) -> str:
+    """Fixes, of which one will do."""
+    return f"{GAP}or   ".join(offers)
 
 
 def accepts(known: Key, value: Any) -> bool:
@@ -119,7 +113,7 @@ def _task_app(name: str) -> str:
     return f"builtin:{name}" if name in BUILTIN else f"{name}.py"
 
 
-def _alternative(known: Key, value: Any, candidate: Any) -> str:
+def _alternative(known: Key, value: Any) -> str:
     """A word may be meant as any of three."""
     if isinstance(value, str) and _is_word(known, value.strip()):
         return f"{GAP}or   --set {known.path}=http://{value.strip()}"

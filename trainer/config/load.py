@@ -30,7 +30,6 @@ from trainer.config.layers import merge, without_injected
 from trainer.config.machine import Machine, inspect
 from trainer.config.migrate import Entry, Origin, by_given_key, migrate
 from trainer.config.migrations import SECTION_MOVES
-from trainer.config.pending import pending_problems, refusals
 from trainer.config.positions import Positions
 from trainer.config.rules import RULES
 from trainer.config.schema import RunConfig
@@ -111,10 +110,7 @@ class Loaded:
 
     def launch_problems(self) -> list[Problem]:
         """Errors that stop a launch, though not the loading of a file: what this machine and environment lack."""
-        refused = refusals(self._facts)
-        keys = {problem.key for problem in refused}
-        found = [problem for problem in launch_problems(self._facts) if problem.key not in keys] + refused
-        return _fitted(found, self._facts, self.text)
+        return _fitted(launch_problems(self._facts), self._facts, self.text)
 
 
 def load(
@@ -349,7 +345,7 @@ def _surroundings(entries: Mapping[str, Entry], environ: Mapping[str, str], opti
 def _finish(facts: Facts, early: list[Problem], text: str | None, env_file: Mapping[str, str]) -> Loaded:
     """Derivations, rules over several keys, and the typed config."""
     derived_origins = derive(facts)
-    problems = _fitted(early + facts.collect(RULES) + pending_problems(facts), facts, text)
+    problems = _fitted(early + facts.collect(RULES), facts, text)
     if any(problem.level == "error" for problem in problems):
         raise ConfigError(problems, derived=facts.derived)
     given = {key: entry.value for key, entry in facts.entries.items()}

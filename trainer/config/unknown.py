@@ -7,7 +7,6 @@ from trainer.config.engine_options import why_refused
 from trainer.config.errors import Level, Problem
 from trainer.config.keys import OPEN_SECTIONS, all_keys, all_sections
 from trainer.config.migrate import Entry, move_of
-from trainer.config.pending import refusal
 from trainer.config.suggest import (
     known_sections,
     nearest_key,
@@ -122,7 +121,4 @@ def _now(key: str) -> str:
 
 def _as_meant(key: str, entry: Entry) -> str:
     now = _now(key)
-    notes = [] if now == key else [f"now `{now}`"]
-    if (reason := refusal(now, entry.value)) is not None:
-        notes.append(f"not built yet: {reason}")
-    return f"`{key}`" + (f" ({'; '.join(notes)})" if notes else "")
+    return f"`{key}`" + ("" if now == key else f" (now `{now}`)")

@@ -27,7 +27,7 @@ from rltui.cli.output import OK, CliError, Json, emit, program, put, say, words
 from rltui.cli.task_apps import start_problems
 from rltui.samples import samples, title
 from rltui.text import clean
-from trainer.config import ConfigError, Problem, load_text
+from trainer.config import ConfigError, Problem
 from trainer.config.save import SaveError, save
 
 FIRST = "demo"  # the sample that is taken when none is named
@@ -75,13 +75,12 @@ def run(args: argparse.Namespace) -> int:
     except SaveError as error:
         raise CliError(printable(error.strerror or str(error))) from error
     wrong, refusals = _at_its_place(path)
-    refused = [problem.key for problem in refusals]
-    data = {"file": str(path), "from": str(source), "cannot_run": refused}
+    data = {"file": str(path), "from": str(source), "cannot_run": [problem.key for problem in refusals]}
     emit(data | {"errors": [problem.as_dict() for problem in wrong]}, as_json=args.json)
     say(printable(f"wrote {path}, a copy of {source}"), words(args))
     keys = ", ".join(dict.fromkeys(problem.key or problem.why for problem in wrong))
-    invalid = [f"it is not valid there: {keys}"] if wrong else []
-    for why in [*invalid, *cannot_run(refusals)]:
+    invalid = f"it is not valid there: {keys}" if wrong else ""
+    for why in filter(None, (invalid, cannot_run(refusals))):
         say(wrapped(printable(f"but {why}"), words(args)), words(args))
     for verb in ("validate",) if wrong or refusals else ("validate", "train"):
         say(f"  {program()} {verb} {shlex.quote(str(path))}", words(args))
@@ -89,20 +88,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    rows: list[Json] = [
-        {
-            "name": name,
-            "path": str(path),
-            "title": title(path),
-            "cannot_run": [item.key for item in _refusals(read_text(path), path.name)],
-        }
-        for name, path in samples().items()
-    ]
+    rows: list[Json] = [{"name": name, "path": str(path), "title": title(path)} for name, path in samples().items()]
     emit({"samples": rows}, as_json=args.json)
     pad = max((len(row["name"]) for row in rows), default=0) + 2
     for row in [] if args.json else rows:
-        mark = f" (This version cannot run it: {', '.join(row['cannot_run'])}.)" if row["cannot_run"] else ""
-        for line in hanging(f"{clean(row['title'])}{mark}", f"{row['name']:{pad}}"):
+        for line in hanging(clean(row["title"]), f"{row['name']:{pad}}"):
             say(line, sys.stdout)
     return OK
 
@@ -113,15 +103,6 @@ def _at_its_place(path: Path) -> tuple[list[Problem], list[Problem]]:
         return [], start_problems(open_config(str(path)))
     except ConfigError as error:
         return error.problems, []
-
-
-def _refusals(text: str, name: str) -> list[Problem]:
-    """What this version cannot carry out of a config; nothing of one that is not valid."""
-    try:
-        loaded = load_text(text.removeprefix("\ufeff"), name)
-    except ConfigError:
-        return []
-    return [item for item in loaded.launch_problems() if item.code == "pending"]
 
 
 def _source(args: argparse.Namespace) -> tuple[str, Path]:

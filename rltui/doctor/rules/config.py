@@ -5,7 +5,7 @@ from __future__ import annotations
 from rltui.doctor.record import GIVEN, Record
 from rltui.doctor.rule import Bands, Reading, State, none, rule
 
-IGNORED = ("no_effect", "pending", "judge_off", "step_rewards", "local_engine", "unknown")
+IGNORED = ("no_effect", "judge_off", "step_rewards", "local_engine", "unknown")
 MOST = 3  # that are named
 
 

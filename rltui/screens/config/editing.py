@@ -15,7 +15,7 @@ from rltui.screens.config.editor import FieldEditor
 from rltui.screens.config.messages import Live, Reached
 from rltui.screens.config.searching import SearchingScreen
 from rltui.screens.config.text_editor import TextScreen
-from rltui.screens.config.verdicts import about_choice, needs_care, severity, verdict, wanted
+from rltui.screens.config.verdicts import needs_care, severity, verdict, wanted
 from rltui.screens.own_app import own_app
 from rltui.widgets.lines import focus_now
 
@@ -153,14 +153,9 @@ class EditingScreen(SearchingScreen):
         focus_now(self.fields)
 
     async def _choose(self, row: Row) -> None:
-        from trainer.config.pending import refusal
-
         known = row.known
         assert known is not None
-        choices = [
-            Choice(choice, choice, about_choice(choice, known.default, refusal(known.path, choice)))
-            for choice in known.choices
-        ]
+        choices = [Choice(choice, choice, "the default" if choice == known.default else "") for choice in known.choices]
         if row.given and not known.required:
             choices.append(Choice(UNSET, "unset", "take it out of the file: its default counts again"))
         at = next((i for i, choice in enumerate(choices) if choice.value == row.data), 0)

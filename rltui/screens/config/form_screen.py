@@ -309,7 +309,7 @@ class FormScreen(AppScreen):
             place = f" in {_counted(in_sections, 'section')}" if in_sections else ""
             wrong = (f"{_counted(view.errors, 'problem')}{place}", "act")
         elif view.fresh and self.checked is not None and self.checked.refused:
-            wrong = (safe(self.checked.refused[0]), "watch")
+            wrong = (safe(self.checked.refused), "watch")
         else:
             wrong = ("no problems", "good") if view.fresh else ("checking", "dim")
         disk = ("the file changed outside: R", "act") if self.outside else ("file as it was read", "dim")

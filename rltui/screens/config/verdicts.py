@@ -52,7 +52,3 @@ def wants_care(view: View) -> bool:
 def severity(row: Row) -> int:
     """Errors come first, then what is moved, then warnings."""
     return 0 if row.state in ("wrong", "unknown") else 1 if row.state == "moved" else 2
-
-
-def about_choice(choice: str, default: object, refused: str | None) -> str:
-    return f"not built yet: {refused}" if refused else "the default" if choice == default else ""

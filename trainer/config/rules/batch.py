@@ -7,7 +7,7 @@ from math import gcd, isqrt
 from trainer.config.derive import arithmetic
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts, Unusable
-from trainer.config.pending import ways
+from trainer.config.fixes import ways
 
 MOST_TRIED = 100_000  # divisors; exact for iterations of up to 10^10 episodes
 
@@ -135,16 +135,16 @@ def anchor(facts: Facts) -> Iterator[Problem]:
             f"{numbers['E']} episodes / update size {numbers['U']} = 1 update per iteration; "
             "then the ratio is 1 and the clip idle",
             allowed="proximal with >= 2 updates per iteration, or behavior",
-            fix=ways(('anchor = "behavior"', "training.anchor", "behavior"), *_smaller_updates(facts, numbers["E"])),
+            fix=ways('anchor = "behavior"', *_smaller_updates(facts, numbers["E"])),
             code="anchor",
         )
 
 
-def _smaller_updates(facts: Facts, episodes: int) -> list[tuple[str, str, str]]:
+def _smaller_updates(facts: Facts, episodes: int) -> list[str]:
     """As a fix: a batch size with which an iteration has two updates, if any has."""
     minibatches = arithmetic(facts)["U"] // facts["training.batch_size"]
     size = -(-episodes // 2) // minibatches
-    return [(f"--set training.batch_size={size}", "training.anchor", "proximal")] if size >= 1 else []
+    return [f"--set training.batch_size={size}"] if size >= 1 else []
 
 
 def warmup(facts: Facts) -> Iterator[Problem]:

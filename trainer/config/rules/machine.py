@@ -6,9 +6,9 @@ from math import gcd
 
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts
+from trainer.config.fixes import ways
 from trainer.config.gpus import COLOCATE, SPLIT, asked_gpus, is_short
 from trainer.config.gpus import split as split_gpus
-from trainer.config.pending import ways
 
 TOPOLOGY = "compute.topology."
 # Problems about what was found: they come and go with the machine, and say nothing against the file.
@@ -177,11 +177,7 @@ def launcher(facts: Facts) -> Iterator[Problem]:
             "compute.nodes",
             "the local launcher has one node",
             allowed='1, or compute.launcher "ray" or "slurm"',
-            fix=ways(
-                ("nodes = 1", "compute.nodes", 1),
-                ("--set compute.launcher=ray", "compute.launcher", "ray"),
-                ("--set compute.launcher=slurm", "compute.launcher", "slurm"),
-            ),
+            fix=ways("nodes = 1", "--set compute.launcher=ray", "--set compute.launcher=slurm"),
             code="launcher",
         )
     if facts.given("compute.launcher_options") and facts["compute.launcher_options"]:

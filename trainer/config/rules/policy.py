@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainer.config.errors import Problem, shown
 from trainer.config.facts import Facts
-from trainer.config.pending import ways
+from trainer.config.fixes import ways
 
 PAIRS = (
     ("policy_gradient", "gspo"),
@@ -27,10 +27,7 @@ def algorithm_pair(facts: Facts) -> Iterator[Problem]:
         "algorithm.variety",
         f'method "{method}" cannot be used with variety "{variety}"',
         allowed=near,
-        fix=ways(
-            (f'variety = "{same_method[1]}"', "algorithm.variety", same_method[1]),
-            (f"--set algorithm.method={same_variety[0]}", "algorithm.variety", variety),
-        ),
+        fix=ways(f'variety = "{same_method[1]}"', f"--set algorithm.method={same_variety[0]}"),
         code="algorithm_pair",
     )
 
@@ -51,7 +48,7 @@ def per_turn_credit(facts: Facts) -> Iterator[Problem]:
             "algorithm.variety",
             f"{key} per_turn: gspo has one advantage for a whole episode",
             allowed="gspo_token, grpo, dr_grpo",
-            fix=ways(('variety = "gspo_token"', key, "per_turn"), (f"--set {key}=uniform", key, "uniform")),
+            fix=ways('variety = "gspo_token"', f"--set {key}=uniform"),
             code="per_turn",
         )
 
@@ -108,10 +105,7 @@ def kl_reference(facts: Facts) -> Iterator[Problem]:
             "training.kl_coef",
             "a KL penalty needs a reference model, and compute.topology.reference_placement is none",
             allowed="0, or a reference placement",
-            fix=ways(
-                ("kl_coef = 0", "training.kl_coef", 0),
-                ("--set compute.topology.reference_placement=shared", "training.kl_coef", facts["training.kl_coef"]),
-            ),
+            fix=ways("kl_coef = 0", "--set compute.topology.reference_placement=shared"),
             code="kl_reference",
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainer.config.errors import Problem
 from trainer.config.facts import Facts
-from trainer.config.pending import ways
+from trainer.config.fixes import ways
 
 PROVIDERS = ("openai", "anthropic", "groq", "gemini")
 AGGREGATIONS = ("weighted_sum", "sum")
@@ -62,7 +62,7 @@ def judge_off(facts: Facts) -> Iterator[Problem]:
         return
     if facts["services.judge_url"] is not None:
         why = "not contacted: judge.enabled is false"
-        fix = ways(("delete this line", "judge.enabled", False), *_switch_on(facts))
+        fix = ways("delete this line", *_switch_on(facts))
         yield facts.note("services.judge_url", why, fix=fix, code="judge_off")
     option = next((key for key, entry in facts.entries.items() if key.startswith("judge.options.")), None)
     if option is not None:
@@ -70,16 +70,16 @@ def judge_off(facts: Facts) -> Iterator[Problem]:
             facts.entries[option].key_place,
             "judge.options",
             "configured but off: judge.enabled is false",
-            fix=ways(*_switch_on(facts), ("delete this section, or keep it for later", "judge.enabled", False)),
+            fix=ways(*_switch_on(facts), "delete this section, or keep it for later"),
             level="warning",
             code="judge_off",
         )
 
 
-def _switch_on(facts: Facts) -> list[tuple[str, str, bool]]:
+def _switch_on(facts: Facts) -> list[str]:
     """The judge switched on, as a fix, if it would have something to judge then."""
     judges = facts["judge.options.event"] or facts["judge.options.outcome"]
-    return [("--set judge.enabled=true", "judge.enabled", True)] if judges else []
+    return ["--set judge.enabled=true"] if judges else []
 
 
 def judge_kinds(facts: Facts) -> Iterator[Problem]:
@@ -225,7 +225,7 @@ def reward_sources(facts: Facts) -> Iterator[Problem]:
         yield facts.problem(key, why, allowed="one of the two", fix="delete this line", code="rewards")
     elif not facts["judge.enabled"]:
         why = "the judge is off, so no reward would be left"
-        fix = ways(("rubric_rewards_only = false", "judge.enabled", False), *_switch_on(facts))
+        fix = ways("rubric_rewards_only = false", *_switch_on(facts))
         yield facts.problem(key, why, allowed="true with judge.enabled", fix=fix, code="rewards")
     elif blend.get("env", 0) > 0 and not (blend.get("event", 0) or blend.get("outcome", 0)):
         why = "judge.reward_blend has weight on env alone, which this switch sets to 0: no reward would be left"

@@ -346,7 +346,6 @@ class TrainingConfig(Section):
         why="GPU time is often rented by the hour",
         unit="min",
         resume=True,
-        checks="not checked yet: that the first iteration fits into it",
         synonyms="max_hours max_time time_limit",
     )
     step_rewards_weights: dict[str, float] = key(

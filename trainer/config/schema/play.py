@@ -29,7 +29,7 @@ class RolloutConfig(Section):
         origin="ref",
         group="the request",
         help="Which environment of the task app is played. env.env_name of the request.",
-        checks="not checked yet: that the app's task info names the same",
+        checks="`rltui smoke` compares it with the app's task info",
         example="my-task",
     )
     policy_name: Name = key(

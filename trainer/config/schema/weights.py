@@ -83,6 +83,6 @@ class LoraConfig(Section):
         ["all-linear"],
         origin="sdk",
         help="Layers that get an adapter, by the names of their modules.",
-        checks="not checked yet: that each name matches a module",
+        checks="at least one module has such a name: checked at start",
         synonyms="lora_target_modules",
     )
