@@ -49,7 +49,7 @@ def draw(series: Sequence[Series], options: Options, width: int, height: int, le
     x_range = _x_range(series, options)
     description = _describe(series)
     if x_range is None:
-        return _message("no values yet", width, height, description)
+        return _message("no values yet" if options.growing else "no values", width, height, description)
     notes = _Notes()
     x_scale = _x_scale(x_range, options, notes)
     y_scale = _y_scale(series, x_scale, options, notes)

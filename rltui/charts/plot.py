@@ -10,7 +10,7 @@ from rltui.charts.canvas import Canvas
 from rltui.charts.parts import Ink, Options, Series, Shapes
 from rltui.charts.pyramid import Columns, Pyramid
 from rltui.charts.scale import Scale
-from rltui.text import fit, width
+from rltui.text import width
 
 _LABEL_ROWS = 4  # at the top, that labels of marks may stand in
 _FEW = 4  # from so many cells a point on, points carry markers
@@ -83,14 +83,15 @@ def _marks(plot: Plot, options: Options) -> list[tuple[int, str]]:
 
 
 def _labels(plot: Plot, options: Options) -> None:
-    """Beside their mark, where neither data nor another label stands; cut before the next mark if need be."""
+    """Beside their mark, where neither data nor another label stands; as many of its words as there is room for before
+    the next mark, for half a word tells nothing."""
     canvas, taken = plot.canvas, set[tuple[int, int]]()
     marks = _marks(plot, options)
     ends = [column for column, _ in marks[1:]] + [canvas.width]
     for (column, label), end in zip(marks, ends, strict=False):
         if width(label) != len(label):
             continue  # the canvas holds one character a cell; others are in the read-out
-        cut = fit(label, end - column - 1)
+        cut = label[: max(0, end - column)].rpartition(" ")[0]
         for text, at in ((label, column + 1), (label, column - len(label)), (cut, column + 1)):
             cells = range(at, at + len(text))
             row = _free_row(canvas, cells, taken) if text and at >= 0 and cells.stop <= canvas.width else None

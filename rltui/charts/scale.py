@@ -69,7 +69,7 @@ def log_refusal(axis: str, lowest: float) -> str | None:
     """Why a log scale cannot be had, as a sentence; None if it can."""
     if lowest > 0:
         return None
-    return f"log {axis} needs values above 0, lowest is {number(lowest, 2)}"
+    return f"log {axis} needs > 0, lowest is {number(lowest, 2)}"
 
 
 def fit_scale(low: float, high: float, log: bool = False, limits: Limits = (None, None)) -> Scale:

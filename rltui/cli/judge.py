@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rltui.model.judged import agreement, judged, who_judges
+    from rltui.model.judged import agreement, judged, recent, who_judges
     from rltui.sources.base import Unreadable
 
     chosen = named_run(args.run, args.runs_dir)
@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         rows, calls = judged(source, (blend.get("event", 0.0), blend.get("outcome", 0.0)))
     except Unreadable as error:
         raise CliError(f"{chosen} cannot be read: {error}", code=FAILED) from error
+    newest = recent([(row.score, row.env) for row in rows if row.score is not None and row.env is not None])
     agreed, counted = agreement(rows), len(rows)
     excluded = sum(row.excluded for row in rows)
     if args.disagreement:
@@ -51,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
         "judged": counted,
         "excluded": excluded,
         "agreement": agreed,
+        "recent": newest,
         **calls.totals(),
         "episodes": [row.as_dict() for row in rows],
     }
@@ -102,6 +104,14 @@ def _lines(document: Json, next_: str) -> list[str]:
     return [*lines, *_told(document), f"another rubric on these episodes: {next_}"]
 
 
+def _of_the_newest(document: Json) -> str:
+    """What the Judge tab says, where that is of fewer episodes."""
+    newest = document["recent"]
+    if newest["episodes"] >= document["judged"] - document["excluded"]:
+        return ""
+    return f", of the newest {newest['episodes']} {number(newest['agreement'], '{:+.2f}')}"
+
+
 def _told(document: Json) -> list[str]:
     who = {"rule": "rules", "service": "a judge service"}.get(document["source"] or "", "")
     who = who or f"{clean(document['model'] or '?', 80)} ({clean(document['provider'] or '?', 40)})"
@@ -111,7 +121,7 @@ def _told(document: Json) -> list[str]:
     p50, p95 = (number(document[f"latency_{name}_s"], "{:.1f}") for name in ("p50", "p95"))
     lines = [
         f"judged by {who}, rubric {rubric}: {document['judged']} episodes, {document['excluded']} without a score;"
-        f" rank correlation with the task app {number(document['agreement'], '{:+.2f}')}",
+        f" rank correlation with the task app {number(document['agreement'], '{:+.2f}')}{_of_the_newest(document)}",
         f"{document['tries']} calls, {document['cached']} known already; a call took {p50} s (p50), {p95} s (p95);"
         f" {document['tokens_in']}+{document['tokens_out']} tokens, cost {cost} ${estimate}",
     ]

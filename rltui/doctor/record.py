@@ -122,8 +122,18 @@ class Record:
 
     @cached_property
     def leaves(self) -> Mapping[str, Leaf]:
-        """Resolved values by key, each with its origin."""
-        return dict(_leaves(self.resolved.get("values"), ""))
+        """Values in force by key, each with its origin: the resolved ones, and what a person has set since then."""
+        found = dict(_leaves(self.resolved.get("values"), ""))
+        for event in self.events:
+            data = event.get("data")
+            new = data.get("new") if isinstance(data, dict) and data.get("action") == "set" else None
+            if (
+                event.get("type") == "rl.control.done"
+                and event.get("attempt") == self.part("attempt")  # a later one resolves them itself
+                and isinstance(new, dict)
+            ):
+                found.update({key: {**found[key], "value": value} for key, value in new.items() if key in found})
+        return found
 
     def value(self, key: str) -> Any:
         """What a key is in this run; None: not set, or not known."""

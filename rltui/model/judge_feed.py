@@ -6,11 +6,10 @@ from collections import deque
 from typing import Any, ClassVar, NamedTuple
 
 from rltui.charts.pyramid import Pyramid
-from rltui.model.judged import Calls, correlation, quantile, who_judges
+from rltui.model.judged import PAIRS, Calls, quantile, recent, who_judges
 from rltui.sources.base import Json, RunSource
 from trainer.judge.score import overall
 
-PAIRS = 500  # episodes that are kept
 _FIELDS = ("iteration", "O", "je", "jo")
 _ROWS = 4_000  # of the index, read at a time
 
@@ -59,10 +58,9 @@ class JudgeFeed:
         self._cursor: Any = None
 
     @property
-    def agreement(self) -> float | None:
-        """Rank correlation of the judge with the task app over `pairs`."""
-        pairs = self.pairs
-        return correlation([pair.score for pair in pairs], [pair.env for pair in pairs])
+    def recent(self) -> Json:
+        """{episodes, agreement}: the rank correlation of the judge with the task app over `pairs`."""
+        return recent([(pair.score, pair.env) for pair in self.pairs])
 
     def _read_documents(self, source: RunSource) -> bool:
         """Once they are there they stay as they are."""

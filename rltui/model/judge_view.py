@@ -29,8 +29,7 @@ def judge_view(feed: JudgeFeed, status: Mapping[str, Any] | None) -> Json:
         "again": feed.again,
         "timeouts": feed.timeouts,
         "timeout_s": limit,
-        "pairs": len(feed.pairs),
-        "agreement": feed.agreement,
+        "recent": feed.recent,
         "now": now if running else None,
         "bad": None if bad is None else {name: bad.get(name) for name in ("code", "reply", "t_start", "step", "cid")},
     }

@@ -14,6 +14,7 @@ from trainer.judge.score import overall
 
 Json = dict[str, Any]
 _FIELDS = ("cid", "iteration", "split", "R", "O", "je", "jo", "excl")
+PAIRS = 500  # episodes of the Judge tab
 _BLOCK = 1_000  # rows of the index read at a time
 
 
@@ -172,6 +173,12 @@ def _row(index: Json, calls: Calls, weights: tuple[float, float]) -> Row:
 def agreement(rows: Iterable[Row]) -> float | None:
     """Rank correlation of the judge with the environment."""
     return correlation([row.score for row in rows], [row.env for row in rows]) if (rows := list(rows)) else None
+
+
+def recent(pairs: Sequence[tuple[float, float]]) -> Json:
+    """{episodes, agreement} of the newest `PAIRS` (judge, task app), as the Judge tab has them."""
+    pairs = pairs[-PAIRS:]
+    return {"episodes": len(pairs), "agreement": spearman([x for x, _ in pairs], [y for _, y in pairs])}
 
 
 def correlation(xs: Sequence[float | None], ys: Sequence[float | None]) -> float | None:

@@ -111,5 +111,7 @@ def _group(group: Mapping[str, Any]) -> str:
 
 
 def duration_of(seconds: float) -> str:
-    """Tenths below ten seconds."""
+    """Tenths below ten seconds, milliseconds where those say nothing."""
+    if 0 < seconds < 0.095:
+        return f"{1000 * seconds:.2g} ms"
     return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)

@@ -7,6 +7,7 @@ from time import localtime, strftime
 from typing import Any
 
 from rltui.cli.progress import duration
+from rltui.model.now import duration_of
 from rltui.model.pipeline_view import percents
 from rltui.text import clean
 from rltui.words import short
@@ -148,8 +149,8 @@ def percent(share: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Tenths below ten seconds."""
-    return "-" if value is None else f"{value:.1f} s" if value < 10 else duration(value)
+    """Tenths below ten seconds, milliseconds where those say nothing."""
+    return "-" if value is None else duration_of(value)
 
 
 def _share(wait: View) -> str:

@@ -139,6 +139,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         """Draws again what is seen of the data; a chart that is not seen only remembers to."""
         self._drawn_for = None
         if not (self.is_attached and self.size and self.is_on_screen):
+            self.refresh()  # lines that the framework keeps of it are out of date
             return
         before = self._strips
         self._draw()

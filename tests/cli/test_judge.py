@@ -98,6 +98,15 @@ def test_what_was_judged_is_a_table_with_what_it_took(run, rltui):
     assert "estimate" in out and "tries without scores: transient x 1, unparsable x 2" in out
 
 
+def test_the_number_of_the_tab_is_told_beside_that_of_all(run, rltui, monkeypatch):
+    """The tab keeps the newest episodes."""
+    monkeypatch.setattr("rltui.model.judged.PAIRS", 3)
+    found = json.loads(rltui("judge", "--run", run, "--json")[1])
+    assert found["recent"] == {"episodes": 3, "agreement": pytest.approx(spearman(JUDGED[2:5], ENV[2:5]))}
+    out = rltui("judge", "--run", run)[1]
+    assert f"rank correlation with the task app {found['agreement']:+.2f}, of the newest 3 +" in out
+
+
 def test_the_same_as_json(run, rltui, tmp_path):
     code, out, _ = rltui("judge", "--run", run, "--last", "2", "--json", "--out", tmp_path / "o.json")
     found = json.loads(out)

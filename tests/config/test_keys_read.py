@@ -1,6 +1,7 @@
 """Every key of the config is read by the code, or is in a short list of keys without effect by design."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from trainer.config import all_keys
@@ -29,7 +30,8 @@ BY_DESIGN = {
 }
 
 
-def reads() -> set[str]:
+@cache
+def reads() -> frozenset[str]:
     """Keys that the code outside trainer.config reads, as `section.key`, in files that know the config."""
     sections = {path.rpartition(".")[2]: path for path in section_models()}
     found = set()
@@ -43,7 +45,7 @@ def reads() -> set[str]:
             for node in ast.walk(tree):
                 if isinstance(node, ast.Attribute) and (owner := _last_name(node.value)) in sections:
                     found.add(f"{sections[owner]}.{node.attr}")
-    return found & set(all_keys())
+    return frozenset(found & set(all_keys()))
 
 
 def _knows_config(node: ast.AST) -> bool:

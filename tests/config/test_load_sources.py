@@ -64,6 +64,7 @@ def test_start_weights_that_are_set_replace_those_of_weaker_sources(small, was: 
         loaded = small(f"{given}=new", **weaker)
         assert loaded.values["policy"].items() >= {was.partition(".")[2]: None, given.partition(".")[2]: "new"}.items()
         assert beaten(loaded) == {was: "beaten by --set: unset"}
+    assert small("model.source=new").config.policy.model_name is None
 
 
 @pytest.mark.parametrize("prefix", ["ft:", "fft:", "qft:", "rl:"])

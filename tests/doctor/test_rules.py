@@ -215,3 +215,23 @@ def test_metrics_name_what_is_there():
             without = record(dict.fromkeys(rule.metrics), walls=((), ()), status={"weight_updates": None})
             assert read(rule.id, without).state in (State.NONE, State.OK), rule.id
     assert {name for rule in RULES for name in rule.metrics} & set(HEALTHY)
+
+
+def test_the_value_of_a_key_is_the_one_in_force() -> None:
+    def asked(new: Any, attempt: int = 2, action: str = "set", type_: str = "rl.control.done") -> dict[str, Any]:
+        return {"type": type_, "attempt": attempt, "data": {"action": action, "new": new}}
+
+    leaf = {"value": 0.001, "origin": "file"}
+    found = Record(
+        status={"attempt": 2},
+        resolved={"values": {"training": {"learning_rate": leaf}}},
+        events=[
+            asked({"training.learning_rate": 0.5}, attempt=1),  # what attempt 2 resolved came later
+            asked({"training.learning_rate": 1e-4}),
+            asked({"training.learning_rate": 0.7}, type_="rl.control.refused"),
+            asked("no table"),
+            {"type": "rl.control.done", "attempt": 2, "data": {"action": "pause"}},
+        ],
+    )
+    assert key_words("training.learning_rate", found) == "training.learning_rate (now 0.0001)"
+    assert found.leaves["training.learning_rate"]["origin"] == "file"

@@ -98,11 +98,16 @@ def test_followers_of_every_kind_have_all_after_cuts(
                 before = had()
                 until(lambda: all(now > then + 3 for now, then in zip(had(), before, strict=True)))
 
+            def settled() -> tuple[int, int, int] | None:
+                """What they have, once nothing is on its way to them any more."""
+                before = had()
+                time.sleep(0.5)
+                return before if had() == before else None
+
             all_go_on()
             for silent in (True, False):
                 proxy.cut(silent=silent)
-                time.sleep(0.5)  # what was on its way
-                stood = had()
+                stood = until(settled)
                 time.sleep(seconds if silent else seconds / 2)
                 assert had() == stood
                 proxy.mend()

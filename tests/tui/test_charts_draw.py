@@ -100,16 +100,22 @@ def test_values_that_are_not_finite_are_gaps_with_a_marker_and_a_count() -> None
 
 
 def test_a_series_without_a_number_says_so() -> None:
-    assert "no values yet" in text(drawn(series([])))
+    assert "no values yet" in text(drawn(series([]), growing=True))
+    ended = text(drawn(series([])))
+    assert "no values" in ended and "yet" not in ended
     assert "3 values in view, none a finite number" in text(drawn(series([nan, nan, inf])))
+
+
+def test_why_log_is_refused_fits_a_narrow_chart() -> None:
+    assert "log y needs > 0, lowest is -0.25" in text(drawn(series([-0.25, 1.0, 2.0]), columns=40, log_y=True))
 
 
 def test_log_is_refused_with_a_sentence_and_drawn_linear() -> None:
     ys = [i / 10 for i in range(30)]
     refused = drawn(series(ys), log_y=True)
-    assert "log y needs values above 0, lowest is 0" in text(refused)
+    assert "log y needs > 0, lowest is 0" in text(refused)
     assert refused.lines[:-1] == drawn(series(ys)).lines[:-1]
-    assert "log x needs values above 0, lowest is 0" in drawn(series(ys, first=0), log_x=True).description.notes
+    assert "log x needs > 0, lowest is 0" in drawn(series(ys, first=0), log_x=True).description.notes
     assert drawn(series([10.0**i for i in range(6)]), log_y=True).description.notes == ()
 
 
@@ -152,6 +158,18 @@ def test_runs_keep_ink_and_marker_in_any_order_and_company() -> None:
         drawing = drawn(*shown)
         ends = {(style, char) for line in drawing.lines[1:] for run, style in line for char in run if char in "●■▲◆▼"}
         assert ends == {(Ink(0), UNICODE.marker(0)), (Ink(4), UNICODE.marker(4))}
+
+
+def test_a_label_of_a_mark_is_cut_at_a_word_or_left_out() -> None:
+    """ "lear…" between two marks tells nothing."""
+    shown, labels = series([0.0] * 40), ("max_concurrent_rollouts 8", "learning_rate 1.0e-04")
+    for columns in (20, 30, 40, 60, 120):
+        lines = text(drawn(shown, columns=columns, marks=(Mark(12, labels[0]), Mark(30, labels[1])))).splitlines()
+        words = " ".join("".join(char if char.isalnum() or char in "_.-" else " " for char in line) for line in lines)
+        for label in labels:
+            whole, _, value = label.partition(" ")
+            assert words.count(whole[:4]) == words.count(whole) <= 1, columns
+    assert all(label in text(drawn(shown, columns=120, marks=(Mark(12, label),))) for label in labels)
 
 
 def test_the_cursor_reads_value_raw_value_and_mark() -> None:

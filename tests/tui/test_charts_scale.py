@@ -67,8 +67,8 @@ def test_log_ticks_are_powers_of_ten() -> None:
 
 def test_log_is_refused_with_a_sentence() -> None:
     assert log_refusal("y", 1e-9) is None
-    assert log_refusal("y", 0) == "log y needs values above 0, lowest is 0"
-    assert log_refusal("y", -0.25) == "log y needs values above 0, lowest is -0.25"
+    assert log_refusal("y", 0) == "log y needs > 0, lowest is 0"
+    assert log_refusal("y", -0.25) == "log y needs > 0, lowest is -0.25"
 
 
 def test_manual_limits_hold_as_given() -> None:

@@ -94,6 +94,29 @@ async def test_a_hidden_chart_draws_nothing_and_is_right_when_it_comes_back(monk
         assert draws and shown(chart)[-1].endswith("77")
 
 
+async def test_what_a_chart_looked_like_before_it_was_hidden_is_not_kept() -> None:
+    """A tab that is told of its data in the moment in which it comes."""
+    class Coming(Chart):
+        is_on_screen_now = True
+
+        @property
+        def is_on_screen(self) -> bool:
+            return self.is_on_screen_now
+
+    chart, data = Coming(), series([])
+    async with Screenful(chart).run_test(size=(60, 20)) as pilot:
+        chart.set_series([data])
+        await pilot.pause()
+        rows = chart.render_lines(chart.size.region)
+        assert "no values" in "".join(row.text for row in rows)
+        chart.is_on_screen_now = False
+        data.pyramid.extend([1, 2], [1.0, 2.0])
+        chart.refresh_data()
+        chart.is_on_screen_now = True
+        rows = chart.render_lines(chart.size.region)
+        assert "no values" not in "".join(row.text for row in rows)
+
+
 async def test_the_cursor_moves_by_key_is_shared_and_opens() -> None:
     first, second = Chart(), Chart()
     app = Screenful(first, second)
@@ -132,7 +155,7 @@ async def test_keys_of_scales_smoothing_and_labels() -> None:
         chart.set_series([series([0.0, 1.0, 0.0, 2.0, 0.0])])
         chart.focus()
         await pilot.press("Y")
-        assert chart.description.notes == ("log y needs values above 0, lowest is 0",)
+        assert chart.description.notes == ("log y needs > 0, lowest is 0",)
         await pilot.press("Y", "a")
         assert shown(chart)[-1].endswith("5 min")
         smooth = chart.description.last

@@ -44,9 +44,9 @@ def test_the_numbers_are_those_of_the_verb(run):
     model, feed = fed(run)
     view, told = judge_view(feed, model.status), asked(run)
     same = set(view) & set(told) - {"blend"}
-    assert {"tries", "failed", "latency_p50_s", "latency_p95_s", "cost_usd", "agreement", "model"} <= same
+    assert {"tries", "failed", "latency_p50_s", "latency_p95_s", "cost_usd", "recent", "model"} <= same
     assert {name: view[name] for name in same} == {name: told[name] for name in same}
-    assert view["pairs"] == told["judged"] and view["again"] == sum(told["failed"].values())
+    assert view["recent"]["episodes"] == told["judged"] and view["again"] == sum(told["failed"].values())
     assert view["timeouts"] == told["failed"]["judge_transient"] and view["timeout_s"] == synth_judge.TIMEOUT_S
     assert feed.p50.last()[1] <= feed.p95.last()[1] and len(feed.p50) == 8 + 1  # 8 iterations, and step 0
 
@@ -91,7 +91,9 @@ async def test_the_tab_and_a_jump_from_a_point_to_its_episodes(run):
     async with app.run_test(size=(120, 40)) as pilot:
         await until(app, "step 16/")
         await pilot.press("J")
-        text = await until(app, f"rank corr. {told['agreement']:+.2f}, {told['judged']} episodes")
+        await until(app, "last iteration p50")
+        await until(app, ", of all calls")
+        text = await until(app, f"rank corr. {told['recent']['agreement']:+.2f}, newest {told['judged']} episodes")
         assert "gpt-5-nano (openai)" in text and f"{told['tries']}, 0 known already" in text
         assert "fact" in text and "style" in text and "limit 30 s" in text
         scatter = app.screen.query_one(Scatter)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from rich.segment import Segment
 
+from rltui.cli.progress import duration
 from rltui.look import default_look
 from rltui.model.episode_query import FilterError, parse
 from rltui.model.log_feed import merged
 from rltui.model.metrics import MetricStore
-from rltui.model.now import now_lines
+from rltui.model.now import duration_of, now_lines
+from rltui.model.pipeline_text import seconds
 from rltui.model.progress import elapsed, freshness, progress
 from rltui.screens.monitor.episode_line import head, line
 from rltui.screens.monitor.event_rows import EventRows
@@ -256,3 +258,19 @@ def test_where_an_alternative_or_an_expression_is_wrong(text, column):
     with pytest.raises(FilterError) as caught:
         parse(text)
     assert caught.value.column == column
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.0, "0.0 s"),
+        (0.0003, "0.3 ms"),
+        (0.037, "37 ms"),
+        (0.0949, "95 ms"),
+        (0.1, "0.1 s"),
+        (9.94, "9.9 s"),
+        (75, None),
+    ],
+)
+def test_short_times_are_told_in_milliseconds(value, said):
+    assert seconds(value) == duration_of(value) == (said or duration(value))

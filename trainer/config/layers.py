@@ -10,6 +10,7 @@ from trainer.config.sources import Given, deep_merge
 from trainer.config.toml_values import format_key, same
 
 PLACEMENTS = ("compute.topology.reference_placement", "topology.reference_placement", "reference.placement")
+START_WEIGHTS = {"policy.model_name", "policy.source"}  # a run has one of them
 MOST_TOLD = 8  # parts of a table whose origin is named
 INJECTED = {"compute.topology": PLACEMENTS[0], "reference": PLACEMENTS[2]}
 
@@ -72,6 +73,15 @@ def _is_free(path: tuple[str, ...], table: Any) -> bool:
             return True
         table = table[part]
     return False
+
+
+def with_one_start(layer: list[Entry]) -> list[Entry]:
+    """The start weights that a layer gives take the place of the other kind in weaker ones."""
+    chosen = [entry for entry in layer if entry.key in START_WEIGHTS]
+    if len(chosen) != 1:
+        return layer
+    (other,) = START_WEIGHTS - {chosen[0].key}
+    return [*layer, replace(chosen[0], key=other, value=None)]
 
 
 def without_injected(given: Sequence[Given]) -> list[Given]:

@@ -26,7 +26,7 @@ from trainer.config.facts import Device, Facts
 from trainer.config.fitting import fitted
 from trainer.config.keys import all_keys, all_sections
 from trainer.config.launch import launch_problems
-from trainer.config.layers import merge, without_injected
+from trainer.config.layers import merge, with_one_start, without_injected
 from trainer.config.machine import Machine, inspect
 from trainer.config.migrate import Entry, Origin, by_given_key, migrate
 from trainer.config.migrations import SECTION_MOVES
@@ -275,7 +275,8 @@ def _load(given: list[Given], name: str, text: str | None, sections: frozenset[s
         entries, found = migrate(layer, context)
         migrated.append(entries)
         problems += found
-    merged, found = merge(migrated)
+    *weaker, strongest = migrated
+    merged, found = merge([*weaker, with_one_start(strongest)])
     problems += found
 
     unknown = find_unknown(merged, allow=options.allow_unknown)

@@ -18,8 +18,6 @@ Source = Literal["file", "env", "override", "set"]
 ENV_PREFIX = "RLTUI__"
 CHECKPOINT_PREFIXES = ("ft:", "fft:", "qft:", "rl:")
 
-START_WEIGHTS = ("policy.model_name", "policy.source")  # of which a run has one
-
 LOADER_KEYS = ("env_file_path",)  # read by the loader itself; no values of a run
 
 _OLD_LEAVES = frozenset(move.old for move in MOVES)
@@ -135,7 +133,7 @@ def _plain(value: Any) -> Any:
 
 
 def from_sets(sets: Sequence[str]) -> tuple[list[Given], list[Problem]]:
-    """`a.b=c`, in order; of two for one key the later one counts. The start weights replace those of weaker sources."""
+    """`a.b=c`, in order; of two for one key the later one counts."""
     given: dict[str, Given] = {}
     problems = []
     for text in sets:
@@ -151,9 +149,6 @@ def from_sets(sets: Sequence[str]) -> tuple[list[Given], list[Problem]]:
             example = _example(key)
             fix = "--set training.group_size=4" if example is None else f"--set {key}={example}"
             problems.append(_broken(place, key, value, str(error), fix))
-    if len(chosen := [key for key in START_WEIGHTS if key in given]) == 1:
-        (other,) = {*START_WEIGHTS} - {*chosen}
-        given[other] = replace(given[chosen[0]], key=other, value=None)
     return list(given.values()), problems
 
 

@@ -89,9 +89,10 @@ class JudgeTab(Tab):
             self._draw_calls(feed)
         if what & {"judge", "status"}:
             self.query_one("#calls", Drawn).show(partial(call_rows, view))
-            rank = f"rank corr. {view['agreement']:+.2f}, " if view["agreement"] is not None else ""
+            found = view["recent"]
+            rank = f"rank corr. {found['agreement']:+.2f}, " if found["agreement"] is not None else ""
             pane = next(pane for pane in self.panes if pane.query(Scatter))
-            pane.set_info(f"{rank}{view['pairs']} episodes")
+            pane.set_info(f"{rank}newest {found['episodes']} episodes")
         for chart in self.query(Chart):
             chart.set_options(growing=model.live)
 
@@ -130,7 +131,7 @@ class JudgeTab(Tab):
         limit = f", limit {feed.timeout_s:g} s" if feed.timeout_s is not None else ""
         last50, last95 = feed.p50.last(), feed.p95.last()
         if last50 is not None and last95 is not None:
-            said = f"p50 {seconds(last50[1])}, p95 {seconds(last95[1])}{limit}"
+            said = f"last iteration p50 {seconds(last50[1])}, p95 {seconds(last95[1])}{limit}"
             self.query_one("#pane-latency", Pane).set_info(said)
         if feed.pairs != self._pairs:
             self._pairs = feed.pairs

@@ -44,7 +44,7 @@ def _said(view: View) -> Iterator[tuple[str, str, str]]:
     rubric = clean(view.get("rubric_id") or view.get("rubric_hash") or "not known", 80)
     yield "rubric", rubric, "text"
     yield "calls", f"{view['tries']}, {view['cached']} known already, {view['again']} tried again", "text"
-    yield "time", f"p50 {seconds(view['latency_p50_s'])}, p95 {seconds(view['latency_p95_s'])}", "text"
+    yield "time", f"p50 {seconds(view['latency_p50_s'])}, p95 {seconds(view['latency_p95_s'])}, of all calls", "text"
     failed = ", ".join(f"{clean(code.removeprefix('judge_'), 40)} {n}" for code, n in view["failed"].items())
     timeouts = f", {view['timeouts']} of them timeouts" if view["timeouts"] else ""
     yield "no scores", f"{failed}{timeouts}" if failed else "none", "watch" if failed else "text"

@@ -86,7 +86,9 @@ class ChartPane(Pane):
         self.set_info(next((form for form in forms if width(form) <= room), ""))
         options = self.chart.options
         hidden = options.view is not None and options.cursor is not None  # the chart's own word gives way to the cursor
-        self.set_subtitle(", ".join([*self.words, *(["zoom"] if hidden else [])]))
+        refused = any(note.startswith("log y") for note in said.notes)  # it is drawn linear, and says so
+        words = [word for word in self.words if not (refused and word == "log y")]
+        self.set_subtitle(", ".join([*words, *(["zoom"] if hidden else [])]))
 
 
 class MetricCharts(Container):
