@@ -1,4 +1,4 @@
-"""docs/judge.md says what is."""
+"""docs/judges.md says what is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainer.config.rules.rewards import RULE_KINDS
 from trainer.judge.providers import PROVIDERS
 from trainer.judge.rubric import read_rubric_file
 
-GUIDE = (Path(__file__).parents[2] / "docs/judge.md").read_text()
+GUIDE = (Path(__file__).parents[2] / "docs/judges.md").read_text()
 
 
 def test_the_rubric_of_the_guide_is_one(tmp_path: Path) -> None:
