@@ -63,16 +63,17 @@ def _serve(args: argparse.Namespace) -> int:
     if not 1 <= port <= 65_535:
         raise CliError("--port is 1 to 65535")
     try:
-        from rltui.web import HOST, serve
+        from rltui.web import HOST, new_secret, serve
     except ImportError as error:
         raise CliError(f"--web needs textual-serve ({error}): pip install 'rltui[web]'") from error
     options = ["--runs-dir", str((args.runs_dir or default_runs_dir()).expanduser().absolute())]
     options += ["--theme", args.theme] if args.theme else []
     options += ["--fps", f"{args.fps:g}"] if args.fps else []
     options += [f"--{name}" for name in ("ascii", "no_mouse", "readonly", "quiet") if getattr(args, name)]
-    say(f"open http://{HOST}:{port} in a browser of this machine; Ctrl-C ends it, runs go on")
+    secret = new_secret()
+    say(f"open http://{HOST}:{port}/?key={secret} in a browser of this machine; Ctrl-C ends it, runs go on")
     try:
-        serve([option.replace("no_mouse", "no-mouse") for option in options], port)
+        serve([option.replace("no_mouse", "no-mouse") for option in options], port, secret)
     except OSError as error:
         raise CliError(
             f"port {port} of {HOST} cannot be used: {error.strerror or error}; give another --port"

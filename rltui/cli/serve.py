@@ -26,6 +26,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--name", action="append", default=[], metavar="HOST", help="a name by which other machines call this one"
     )
+    parser.add_argument(
+        "--trust",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="a task app, judge or engine that is sent keys of this machine when a client names it, as TASK_APP_URL "
+        "is; others are sent only the key that comes with a job",
+    )
     parser.add_argument("--new-token", action="store_true", help="make a token, in place of the last one")
     parser.add_argument("--ensure", action="store_true", help="start one in the background, unless there is one")
     add_data_options(parser)
@@ -39,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
     if args.ensure and args.port == 0:
         raise CliError("--ensure finds a server by its port: give --port")
     runs_dir = (args.runs_dir or default_runs_dir()).expanduser().absolute()
-    options = Options(args.host, args.port, runs_dir, args.allow_code, args.cpu_jobs, tuple(args.name), args.new_token)
+    names, trust = tuple(args.name), tuple(args.trust)
+    options = Options(args.host, args.port, runs_dir, args.allow_code, args.cpu_jobs, names, args.new_token, trust)
     try:
         if args.ensure:
             found = ensure(options)

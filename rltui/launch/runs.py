@@ -168,7 +168,7 @@ def _job(backend: Backend, job_id: str, server: str) -> RunAt:
             raise NoSuchRun(f"{server}: {clean(error.detail, 600)}{_advice(error.status)}") from error
         begins = [found for found in _newest(backend) if found.startswith(job_id)]
         if job_id and len(begins) == 1:
-            return _job(backend, begins[0], f"{place.removesuffix(job_id)}{begins[0]}", server)
+            return _job(backend, begins[0], server)
         raise NoSuchRun(f"there is no job {clean(job_id, 100)!a} at {server}{_others(backend)}") from error
     return _run(backend, job_id, server)
 

@@ -103,9 +103,12 @@ class ServerLauncher(Launcher):
         tried = backend.post("/rl/verify_task_app", {"endpoint_base_url": url}, headers=headers, timeout_s=LONGEST_S)
         if tried.get("any_ok"):
             return [Fact("task app", True, f"{url} answers from there")]
-        errors = [str(one.get("error")) for one in tried.get("attempts") or [] if one.get("error")]
+        errors = [*dict.fromkeys(str(one.get("error")) for one in tried.get("attempts") or [] if one.get("error"))]
         text = f"{url} gives no good answer from there{': ' if errors else ''}{clean('; '.join(errors[:2]), 400)}"
-        return [Fact("task app", False, text, "start it, or give an address that it has for that machine")]
+        fix = "start it, or give an address that it has for that machine"
+        if any(one.get("status") in (400, 401, 403) for one in tried.get("attempts") or []):
+            fix = f"set {KEY_VARIABLE} here to the key that the app was started with"
+        return [Fact("task app", False, text, fix)]
 
     def _same_machine(self) -> bool:
         from rltui.smoke.net import is_loopback
@@ -244,12 +247,14 @@ def _said(error: BackendError) -> str:
 
 
 def _hint(body: Json | None) -> str:
-    """The fixes that come with a refused config."""
+    """What else is wrong with a refused config: the detail tells the first problem and how to mend it."""
     error = (body or {}).get("error")
     problems = error.get("errors") if isinstance(error, dict) else None
     lines = []
-    for problem in problems if isinstance(problems, list) else []:
+    for problem in problems[1:] if isinstance(problems, list) else []:
         if isinstance(problem, dict):
             key, why = clean(problem.get("key"), 120), clean(problem.get("why") or problem.get("message"), 400)
-            lines.append(f"{key}: {why}" + (f"  fix: {clean(problem['fix'], 200)}" if problem.get("fix") else ""))
+            lines.append(
+                f"{key}: {why}" + (f"; to mend it: {clean(problem['fix'], 200)}" if problem.get("fix") else "")
+            )
     return "\n".join(lines)

@@ -9,9 +9,10 @@ from typing import Any
 from rltui.server.answers import Refused
 from rltui.server.tomltext import without_nulls
 from trainer.config.sources import CHECKPOINT_PREFIXES, deep_merge
-from trainer.rundir.jsonl import Json
+from trainer.rundir.jsonl import Json, encode
 
 TRAINER_KEYS = ("batch_size", "group_size")  # what older clients give beside their config, as keys of [training]
+MAX_NOTES = 8_192  # bytes of tags, and of metadata
 MODEL_KEYS = (("policy", "model_name"), ("policy", "source"), ("model", "base"), ("model", "source"))
 
 
@@ -64,6 +65,10 @@ def read_body(body: Any, stored: Callable[[str], Json | None]) -> Asked:
     metadata = dict(_table(outer.get("metadata") or {}, "metadata"))
     if isinstance(of("trainer_id"), str):
         metadata.setdefault("trainer_id", of("trainer_id"))
+    for name, value in (("tags", config.get("tags")), ("metadata", metadata)):
+        if value is not None and len(encode(value)) > MAX_NOTES:
+            why = f"{name} are too large: at most {MAX_NOTES:,} bytes as JSON, since they come with every answer"
+            raise Refused(422, "too_large", why)
     return Asked(dict(given), config, metadata, of("allow_unknown") is True)
 
 

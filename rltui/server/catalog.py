@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from rltui.server.answers import Refused, answer
 from rltui.server.changes import changes
-from rltui.server.job import artifacts, models
+from rltui.server.job import DAMAGED, artifacts, models
 from rltui.server.routes import jobs_of, whole
 from rltui.server.table import JobRow
 from rltui.server.verify import verify
@@ -122,9 +122,17 @@ async def _all(request: Request, of: Callable[[JobRow, Path], Iterable[Json]]) -
 
     def read() -> list[Any]:
         folders = [(row, jobs.folder(row.job_id)) for row in jobs.newest()]
-        return [item for row, folder in folders if folder is not None for item in of(row, folder)]
+        return [item for row, folder in folders if folder is not None for item in _whole(of, row, folder)]
 
     return await run_in_threadpool(read)
+
+
+def _whole(of: Callable[[JobRow, Path], Iterable[Json]], row: JobRow, folder: Path) -> list[Json]:
+    """Of one job: nothing where its record cannot be read, which its own object tells."""
+    try:
+        return list(of(row, folder))
+    except DAMAGED:
+        return []
 
 
 before = [Route("/jobs/stream", changes)]  # of `/jobs/{job_id}`

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from rltui.sources.find import runs_in
 from trainer.rundir.attempts import leaves
 from trainer.rundir.jsonl import Json, decode_object, from_iso
 from trainer.rundir.layout import RunPaths
+
+log = logging.getLogger("rltui.server")
 
 
 class Intake:
@@ -39,7 +42,10 @@ class Intake:
                 continue
             self._seen[folder.name] = changed
             if (status := record.read_status(folder)) is not None:
-                self._take(folder, status, row)
+                try:
+                    self._take(folder, status, row)
+                except (TypeError, ValueError, AttributeError, KeyError) as error:  # the others are taken in
+                    log.warning("the status of %s is damaged and it is no job: %s", folder.name, error)
 
     def _take(self, folder: Path, status: Json, row: JobRow | None) -> None:
         job_id, state = str(status.get("job_id") or ""), status.get("state")

@@ -18,6 +18,7 @@ from trainer.rundir.layout import RunPaths
 from trainer.rundir.reader import RunReader
 
 PREFIX = "/api/rl/jobs"
+DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError)  # from reading a record that is
 
 
 def present(row: JobRow, folder: Path) -> Json:
@@ -75,10 +76,19 @@ def short(row: JobRow, folder: Path) -> Json:
     }
 
 
+def listed(row: JobRow, folder: Path) -> Json:
+    """The object as it stands in lists: without what its client noted."""
+    return {name: value for name, value in document(row, folder).items() if name != "metadata"}
+
+
 def document(row: JobRow, folder: Path) -> Json:
-    """The whole object."""
-    status, reader = present(row, folder), RunReader(folder)
-    said, checkpoints = word(row, status), [_reached(found) for found in reader.checkpoints()]
+    """The whole object. Of a run whose record cannot be read it says so, as its error, beside what the row knows."""
+    try:
+        status, reader = present(row, folder), RunReader(folder)
+        checkpoints, last_seq = [_reached(found) for found in reader.checkpoints()], reader.last_seq()
+    except DAMAGED as error:
+        status, checkpoints, last_seq = {"error": unreadable(error)}, [], 0
+    said = word(row, status)
     results = _results(said, status, checkpoints) if said in TERMINAL else {}
     model_id = results.get("model_id") if said == "succeeded" else None
     return {
@@ -113,7 +123,7 @@ def document(row: JobRow, folder: Path) -> Json:
         "tags": row.tags,
         "metadata": row.metadata,
         "config_hash": row.config_hash,
-        "last_seq": reader.last_seq(),
+        "last_seq": last_seq,
         "linked_job_id": None,
         "run_dir": str(folder),
     }
@@ -203,6 +213,12 @@ def _best(status: Json) -> Any:
 def _error(status: Json) -> Json | None:
     error = status.get("error")
     return {name: error.get(name) for name in ("code", "message", "hint")} if isinstance(error, dict) else None
+
+
+def unreadable(error: Exception) -> Json:
+    why = f"{Path(error.filename).name}: {error.strerror}" if isinstance(error, OSError) and error.filename else ""
+    message = f"the run's record cannot be read{': ' * bool(why)}{why}"
+    return {"code": "unreadable", "message": message, "hint": "look at its folder: a file was replaced or damaged"}
 
 
 def _updated(row: JobRow, status: Json) -> str:

@@ -19,6 +19,7 @@ from rltui.launch.base import Job, Launcher, LaunchError, Started
 from rltui.processes import kill_leader
 from rltui.server import record
 from rltui.server.job import present, word
+from rltui.server.keys import TASK_URL, UNREADABLE, keys_for
 from rltui.server.slots import Places, startable
 from rltui.server.submit import House
 from rltui.server.table import BEGAN, ENDS, OVER, QUEUED, STARTED, STARTING, JobRow, Table
@@ -32,8 +33,8 @@ from trainer.rundir.reader import SILENT_AFTER_S
 
 log = logging.getLogger("rltui.server")
 
-KEY, ALIASES = "ENVIRONMENT_API_KEY", "ENVIRONMENT_API_KEY_ALIASES"
-KEY_GONE = "the task app's key of this job is gone with a restart; the server uses its own ENVIRONMENT_API_KEY"
+KEY_GONE = "the task app's key of this job went with the server that was restarted: keys are never stored"
+POST_AGAIN = "post the job again, with its key and another Idempotency-Key"
 LOST_HINT = "its logs tell what it did last; what it recorded stays, and resume goes on from its last checkpoint"
 
 
@@ -141,12 +142,14 @@ class Overseer:
     def start(self, row: JobRow, devices: list[str]) -> None:
         folder = self.folder(row)
         key = self.keys.get(row.job_id)
-        if row.needs_key and key is None:
-            _tolerant(lambda: record.warn(folder, row.job_id, row.label, row.attempt, "task_app_key", KEY_GONE))
-        environ = dict(self.house.environ)
-        if key is not None:
-            environ[KEY] = key
-            environ.pop(ALIASES, None)
+        values = record.read_values(folder) or UNREADABLE
+        if row.needs_key and key is None and "://" in str(values.get(TASK_URL)):
+            hint = POST_AGAIN if row.attempt == 1 else "resume it with its key"
+            self._fail(row, {"code": "task_app_key", "message": KEY_GONE, "hint": hint})
+            return
+        environ, lacks = keys_for(self.house.environ, values, key, self.house.trusted)
+        for text in lacks:
+            self._warn(row, "key_held_back", text)
         if row.placed and self.places.gpus:
             environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
         if not self.house.allow_code:
@@ -227,6 +230,9 @@ class Overseer:
                 message, hint = str(error["message"]), str(error["hint"] or LOST_HINT)
                 code = str(error["code"] or code)
         self._fail(row, {"code": code, "message": message, "hint": hint})
+
+    def _warn(self, row: JobRow, code: str, text: str) -> None:
+        _tolerant(lambda: record.warn(self.folder(row), row.job_id, row.label, row.attempt, code, text))
 
     def _fail(self, row: JobRow, error: Json) -> None:
         self._write(row, lambda: record.failed(self.folder(row), row.job_id, row.label, row.attempt, error))

@@ -141,6 +141,8 @@ def of_run(handle: Callable[[Request, OpenRun], Awaitable[Response]]) -> Handler
             return refused.response()
         except Unreadable as error:
             return Refused(409, "unreadable", str(error)).response()
+        except OSError as error:
+            return Refused(409, "unreadable", f"the run's record cannot be read: {error.strerror or error}").response()
 
     return handler
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
+from rltui.model.shape import STATUS, fitting
 from trainer.rundir import ProcessId, RunLock, RunPaths, RunReader, RunWriter
+from trainer.rundir.attempts import leaves
 from trainer.rundir.disk import replace_file
 from trainer.rundir.jsonl import Json, decode_object, encode
 
@@ -39,10 +41,19 @@ def create(
 
 
 def read_status(folder: Path) -> Json | None:
-    """status.json as it stands; None where there is none that can be read."""
-    with suppress(OSError, ValueError):
-        return decode_object(RunPaths(folder).read("status.json"))
+    """status.json without what is of no kind that it may be; None where there is none that can be read."""
+    with suppress(OSError, ValueError, RecursionError):
+        return fitting(decode_object(RunPaths(folder).read("status.json")), STATUS)
     return None
+
+
+def read_values(folder: Path) -> Json | None:
+    """The values of its config as it runs, by dotted key; None: they cannot be read."""
+    try:
+        found = leaves(decode_object(RunPaths(folder).read("resolved.json"))["values"])
+        return {key: leaf.get("value") for key, leaf in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def process_of(status: Json | None) -> ProcessId | None:

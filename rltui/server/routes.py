@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from starlette.routing import Route
 from rltui.server import history
 from rltui.server.answers import Refused, answer
 from rltui.server.auth import MAX_BODY
-from rltui.server.job import artifacts, document, short
+from rltui.server.job import DAMAGED, artifacts, document, short, unreadable
+from rltui.server.job import listed as brief
 from rltui.server.jobs import Jobs
 from rltui.server.read import body_of
 from rltui.server.reads import PREFIXES
@@ -24,8 +26,11 @@ from rltui.server.table import JobRow
 from trainer.rundir import control
 from trainer.rundir.jsonl import Json, from_iso
 
+log = logging.getLogger("rltui.server")
+
 MODES = {"graceful": "graceful", "now": "now", "stop": "graceful", "kill": "now"}
 KEY_HEADER = "x-environment-api-key"
+MAX_DEPTH = 64  # of a body: levels of objects and lists
 _AGO = re.compile(r"(\d{1,9})([smhdw])")
 _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
@@ -62,7 +67,7 @@ async def listed(request: Request) -> Response:
         if after is not None:
             places = [i for i, row in enumerate(rows) if row.job_id == after]
             rows = rows[places[0] + 1 :] if places else _older(rows, jobs, after)
-        found = [document(*jobs.row(row.job_id)) for row in rows[:limit]]
+        found = [brief(row, jobs.house.runs_dir / row.folder) for row in rows[:limit]]
         more = len(rows) > limit
         return {"jobs": found, "data": found, "has_more": more, "next_cursor": rows[limit - 1].job_id if more else None}
 
@@ -105,7 +110,7 @@ async def cancel(request: Request) -> Response:
 async def steer(request: Request) -> Response:
     body = _object(await json_body(request))
     action, args = body.get("action"), _object(body.get("args") or {}, "args")
-    if action not in control.ACTIONS:
+    if not isinstance(action, str) or action not in control.ACTIONS:
         raise Refused(
             422, "no_such_action", f"no action {ascii(action)[:60]}; there are {', '.join(sorted(control.ACTIONS))}"
         )
@@ -150,8 +155,12 @@ async def files(request: Request) -> Response:
 
 
 async def _of_job(request: Request, read: Any) -> Response:
-    jobs = jobs_of(request)
-    return answer(request, await run_in_threadpool(lambda: read(*jobs.row(request.path_params["job_id"]))))
+    jobs, job_id = jobs_of(request), request.path_params["job_id"]
+    try:
+        return answer(request, await run_in_threadpool(lambda: read(*jobs.row(job_id))))
+    except DAMAGED as error:
+        log.warning("job %s cannot be read: %s", job_id, error)
+        raise Refused(409, "unreadable", unreadable(error)["message"]) from None
 
 
 async def json_body(request: Request, empty: Any = None) -> Any:
@@ -160,9 +169,24 @@ async def json_body(request: Request, empty: Any = None) -> Any:
     if not data.strip() and empty is not None:
         return empty
     try:
-        return msgspec.json.decode(data)
+        body = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(400, "malformed", f"the body is not JSON: {str(error)[:200]}") from None
+    if _depth(body) > MAX_DEPTH:
+        raise Refused(422, "too_deep", f"the body is nested too deeply: {MAX_DEPTH} levels at most")
+    return body
+
+
+def _depth(body: Any) -> int:
+    """Levels of objects and lists, counted up to one more than is allowed."""
+    depth, level = 0, [body]
+    while depth <= MAX_DEPTH:
+        level = [node for node in level if isinstance(node, dict | list)]
+        if not level:
+            break
+        depth += 1
+        level = [item for node in level for item in (node.values() if isinstance(node, dict) else node)]
+    return depth
 
 
 def whole(request: Request, name: str, default: int, most: int) -> int:

@@ -52,6 +52,7 @@ class Options:
     cpu_jobs: int
     names: tuple[str, ...]
     new_token: bool
+    trust: tuple[str, ...] = ()  # addresses to which keys of this machine may go
 
     def argv(self) -> list[str]:
         """The same server, started by its command."""
@@ -59,7 +60,8 @@ class Options:
         argv = [sys.executable, "-P", "-m", "rltui", "serve", "--host", self.host, "--port", str(self.port)]
         argv += ["--runs-dir", str(self.runs_dir), "--cpu-jobs", str(self.cpu_jobs)]
         argv += ["--allow-code"] if self.allow_code else []
-        return [*argv, *(word for name in self.names for word in ("--name", name))]
+        argv += [word for name in self.names for word in ("--name", name)]
+        return [*argv, *(word for url in self.trust for word in ("--trust", url))]
 
 
 def serve(options: Options, announce: Callable[[Json, str | None], None]) -> None:
@@ -70,16 +72,21 @@ def serve(options: Options, announce: Callable[[Json, str | None], None]) -> Non
 
     from rltui.server.app import job_server
     from rltui.server.jobs import Jobs
+    from rltui.server.keys import trusted_origins
     from rltui.server.reading import reading
     from rltui.server.submit import House
     from rltui.server.table import InUse
 
+    try:
+        trusted = trusted_origins(options.trust, os.environ)
+    except ValueError as error:
+        raise CannotServe(str(error), usage=True) from error
     os.umask(0o077)
     _allow_files()
     token, made = _token(options)
     listening = _listen(options.host, options.port)
     port = listening.getsockname()[1]
-    house = House(options.runs_dir, options.allow_code, job_environment(os.environ))
+    house = House(options.runs_dir, options.allow_code, job_environment(os.environ), trusted)
     try:
         jobs = Jobs(house, _places(options))
         _log_to(place.log_file(port))

@@ -26,6 +26,7 @@ class House:
     runs_dir: Path
     allow_code: bool
     environ: Mapping[str, str]  # of `job_environment`
+    trusted: frozenset[str] = frozenset()  # origins to which keys of this machine may go (keys.py)
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -46,7 +47,8 @@ def loaded_of(asked: Asked, house: House) -> Loaded:
 
 
 def _check(loaded: Loaded, house: House) -> None:
-    if problems := [*client_problems(loaded, allow_code=house.allow_code), *loaded.launch_problems()]:
+    problems = client_problems(loaded, allow_code=house.allow_code, trusted=house.trusted)
+    if problems := [*problems, *loaded.launch_problems()]:
         raise ConfigError(problems)
 
 

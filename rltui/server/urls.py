@@ -11,6 +11,7 @@ the second time can still lead to a forbidden address. Redirects are followed to
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from urllib.parse import urlsplit
 
@@ -31,6 +32,8 @@ def why_not(url: str) -> str | None:
         return "only http and https addresses are called"
     if not host or port == 0:
         return "it names no host"
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        return "a password, or what follows a ? or #, has no place in it: keys go into headers, paths are put behind it"
     if host.rstrip(".") in METADATA_NAMES:
         return f"{host} is where a cloud hands out credentials"
     for address in _addresses(host, port or 80):
@@ -60,6 +63,24 @@ def _addresses(host: str, port: int) -> list[Address]:
     except (OSError, UnicodeError):
         return []
     return [ipaddress.ip_address(str(item[4][0]).partition("%")[0]) for item in found]
+
+
+def origin_of(url: object) -> str | None:
+    """Scheme, host and port of an http(s) address, in one spelling; None: it is none."""
+    try:
+        parts = urlsplit(str(url))
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not host:
+        return None
+    host = f"[{host}]" if ":" in host else host.rstrip(".")
+    return f"{parts.scheme}://{host}:{port or (443 if parts.scheme == 'https' else 80)}"
+
+
+def bare(url: str) -> str:
+    """An address for showing: without a password, and without what stands behind a ? or #, which may be one."""
+    return re.split(r"[?#]", without_user(url), maxsplit=1)[0]
 
 
 def without_user(url: str) -> str:

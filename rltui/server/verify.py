@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rltui.server.answers import Refused, answer
-from rltui.server.routes import KEY_HEADER, json_body
-from rltui.server.urls import why_not, without_user
+from rltui.server.keys import to_trust
+from rltui.server.routes import KEY_HEADER, jobs_of, json_body
+from rltui.server.urls import origin_of, why_not
 from trainer.rundir.jsonl import Json
 from trainer.taskapp.auth import valid_keys
 
@@ -27,7 +28,8 @@ async def verify(request: Request) -> Response:
     if (why := await run_in_threadpool(why_not, url)) is not None:
         raise Refused(422, "url_not_allowed", f"endpoint_base_url cannot be called: {why}")
     key = request.headers.get(KEY_HEADER, "").strip()
-    keys = [key] if key else valid_keys()
+    trusted = origin_of(url) in jobs_of(request).house.trusted
+    keys = [key] if key else valid_keys() if trusted else []
     attempts = [await _attempt(f"{url.rstrip('/')}{path}", keys) for path in PATHS]
     any_ok = all(attempt["ok"] for attempt in attempts)
     return answer(request, {"any_ok": any_ok, "attempts": attempts, "candidates_first15": []})
@@ -39,7 +41,7 @@ async def _attempt(url: str, keys: list[str]) -> Json:
     from rltui.smoke.net import is_loopback
     from trainer.taskapp.client import auth_headers
 
-    found: Json = {"url": without_user(url), "status": None, "ok": False}
+    found: Json = {"url": url, "status": None, "ok": False}
     try:
         async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=not is_loopback(url)) as client:
             async with client.stream("GET", url, headers=auth_headers(keys)) as response:  # its body is not needed
@@ -49,11 +51,13 @@ async def _attempt(url: str, keys: list[str]) -> Json:
         return found
     found["ok"] = found["status"] == 200
     if not found["ok"]:
-        found["error"] = _why(found["status"])
+        found["error"] = _why(found["status"], url, bool(keys))
     return found
 
 
-def _why(status: Any) -> str:
+def _why(status: Any, url: str, with_key: bool) -> str:
     if status in (400, 401, 403):
-        return f"status {status}: the app rejected ENVIRONMENT_API_KEY"
+        if with_key:
+            return f"status {status}: the app rejected ENVIRONMENT_API_KEY"
+        return f"status {status}: no key was sent; set ENVIRONMENT_API_KEY where the client runs, or {to_trust(url)}"
     return f"status {status}: redirects are not followed" if 300 <= status < 400 else f"status {status}"

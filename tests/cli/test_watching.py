@@ -160,3 +160,8 @@ def test_hostile_events_cannot_act_on_the_terminal(rltui, here):
     writer.close()
     out = rltui("events", "evil").out
     assert "gone" in out and not {"\x1b", "\u202e", "\x07"} & set(out)
+
+
+def test_episodes_that_are_listed_are_named_by_their_order(rltui, here):
+    write(here)
+    assert "5 of them listed (newest); --last 0 lists all" in rltui("rollouts", "healthy", "--last", "5").out

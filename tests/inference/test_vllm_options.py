@@ -24,10 +24,9 @@ def options(tiny, **fields) -> dict[str, str | bool]:
     """Flags to values; one without a value is True."""
     words = arguments(settings(tiny, **fields), "base", "/s")
     found: dict[str, str | bool] = {}
-    for i, word in enumerate(words):
-        if word.startswith("--"):
-            follows = words[i + 1] if i + 1 < len(words) else "--"
-            found[word] = True if follows.startswith("--") else follows
+    for word in words:
+        name, equals, value = word.partition("=")
+        found[name] = value if equals else True
     return found
 
 
@@ -76,7 +75,13 @@ def test_without_syncs_nothing_of_them_is_asked_for(tiny):
 
 def test_values_of_every_kind():
     table = {"a_b": 1, "on": True, "off_it": False, "none": None, "t": {"x": [1]}, "l": ["p", 2]}
-    assert flags(table) == ["--a-b", "1", "--on", "--no-off-it", "--t", '{"x": [1]}', "--l", "p", "2"]
+    assert flags(table) == ["--a-b=1", "--on", "--no-off-it", '--t={"x": [1]}', "--l", "p", "2"]
+
+
+def test_no_value_becomes_an_option():
+    assert flags({"a": "--trust-remote-code"}) == ["--a=--trust-remote-code"]
+    with pytest.raises(OptionRefused, match="no word of a list begins with a dash"):
+        flags({"a": ["x", "--trust-remote-code"]})
 
 
 def test_other_options_are_passed_on_and_win(tiny):
@@ -84,7 +89,7 @@ def test_other_options_are_passed_on_and_win(tiny):
     assert given["--block-size"] == "32" and given["--no-enable-prefix-caching"] is True
 
 
-@pytest.mark.parametrize("key", ["port", "logprobs-mode", "enable_lora", "seed", "tokenizer", "generation_config"])
+@pytest.mark.parametrize("key", ["port", "logprobs-mode", "enable_lora", "seed", "tokenizer", "generation_config", "no_enable_lora", "worker_ext", "served-model"])
 def test_options_that_the_gateway_depends_on_are_refused_with_the_reason(tiny, key):
     with pytest.raises(OptionRefused, match=rf"vllm\.{key} cannot be set: .{{10,}}; delete it"):
         arguments(settings(tiny, extra={key: "x"}), "base", "/s")
@@ -186,8 +191,7 @@ def test_the_names_of_the_worker_module_are_those_on_the_command_line():
 
 def test_at_a_port_every_call_is_guarded_and_at_a_socket_there_is_no_port(tiny):
     words = arguments(settings(tiny), "base", ("10.0.0.1", 4711))
-    at = words.index("--host")
-    assert (
-        words[at : at + 6] == ["--host", "10.0.0.1", "--port", "4711", "--middleware", GUARD] and "--uds" not in words
-    )
-    assert not {"--host", "--port", "--middleware"} & set(arguments(settings(tiny), "base", "/s"))
+    at = words.index("--host=10.0.0.1")
+    assert words[at : at + 3] == ["--host=10.0.0.1", "--port=4711", f"--middleware={GUARD}"]
+    assert not any(word.startswith("--uds") for word in words)
+    assert not {"--host", "--port", "--middleware"} & options(tiny).keys()

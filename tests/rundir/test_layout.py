@@ -70,6 +70,8 @@ def test_names() -> None:
     job = new_job_id()
     assert len(job) == 19 and job.startswith("rl_")
     assert run_folder_name("my run/ü 1", "rl_1") == "my-run---1-rl_1"
+    for label, name in (("../../x", "x"), ("..", "run"), ("\x1b[2J", "2J"), ("--web", "web"), ("_a", "_a")):
+        assert run_folder_name(label, "rl_1") == f"{name}-rl_1"
     paths = RunPaths("/a/b")
     assert paths.relative("/a/b/checkpoints/step_3") == "checkpoints/step_3"
     with pytest.raises(ValueError):

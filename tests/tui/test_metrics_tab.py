@@ -71,6 +71,17 @@ async def test_the_cursor_the_range_and_the_labels_are_everybodys_the_rest_is_th
         assert {(chart.options.view, chart.options.cursor) for chart in charts} == {(None, None)}
 
 
+async def test_a_frame_does_not_claim_a_log_scale_that_was_refused(folder: Path) -> None:
+    app = build(folder, run_dir=run_in(folder, "alpha", episodes=320))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(app, pilot)
+        await pilot.press("/", *"^gspo/loss$", "enter")
+        await until(app, "1 of")
+        await pilot.press("enter", "Y")
+        text = await until(app, "log y needs > 0")
+        assert text.replace("log y needs", "").count("log y") == text.count("Y log y")
+
+
 async def test_filter_pins_folds_and_limits(folder: Path) -> None:
     app = build(folder, run_dir=run_in(folder, "alpha", episodes=320))
     async with app.run_test(size=(120, 40)) as pilot:

@@ -30,29 +30,39 @@ def page(tmp_path_factory) -> Iterator[str]:
     command = [sys.executable, "-P", "-m", "rltui", "--web", "--port", str(port), "--runs-dir", str(folder)]
     root = str(Path(__file__).parents[2])
     server = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": root}, cwd=folder)
-    assert server.stderr is not None and str(port).encode() in server.stderr.readline()
-    yield f"http://127.0.0.1:{port}"
+    assert server.stderr is not None
+    told = server.stderr.readline().decode()
+    assert f"http://127.0.0.1:{port}/?key=" in told
+    yield told.split()[1]
     server.terminate()
     server.wait(10)
 
 
-async def fetch(url: str, **headers: str) -> tuple[int, str, str]:
+def browser() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))  # cookies of addresses in digits, too
+
+
+async def fetch(session: aiohttp.ClientSession, url: str) -> tuple[int, str, str]:
     """Status, text and policy, once somebody listens there."""
     deadline = time.monotonic() + 20
-    async with aiohttp.ClientSession() as session:
-        while True:
-            try:
-                async with session.get(url, headers=headers) as answer:
-                    return answer.status, await answer.text(), answer.headers["Content-Security-Policy"]
-            except aiohttp.ClientConnectorError:
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.1)
+    while True:
+        try:
+            async with session.get(url) as answer:
+                return answer.status, await answer.text(), answer.headers["Content-Security-Policy"]
+        except aiohttp.ClientConnectorError:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
 
 
 async def test_a_page_shows_the_runs_and_takes_keys(page):
-    status, text, policy = await fetch(page)
-    assert status == 200 and "rltui" in text and "font-src 'self'" in policy
-    async with aiohttp.ClientSession() as session, session.ws_connect(f"{page}/ws?width=100&height=30") as socket:
+    async with browser() as session:
+        status, text, policy = await fetch(session, page)
+        assert status == 200 and "rltui" in text and "font-src 'self'" in policy and "key=" not in text
+        await _see_and_leave(session, f"{page.partition('?')[0]}ws?width=100&height=30")
+
+
+async def _see_and_leave(session: aiohttp.ClientSession, address: str) -> None:
+    async with session.ws_connect(address) as socket:
         seen = b""
         async for message in socket:
             seen += message.data if isinstance(message.data, bytes) else b""
@@ -65,8 +75,17 @@ async def test_a_page_shows_the_runs_and_takes_keys(page):
 
 @pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}])
 async def test_a_page_of_somebody_else_gets_nothing(page, headers):
-    assert (await fetch(page))[0] == 200
-    async with aiohttp.ClientSession() as session:
-        for path in ("/", "/ws"):
-            async with session.get(f"{page}{path}", headers=headers) as answer:
+    async with browser() as session:
+        assert (await fetch(session, page))[0] == 200
+        for path in ("", "ws"):
+            async with session.get(f"{page.partition('?')[0]}{path}", headers=headers) as answer:
                 assert answer.status == 403
+
+
+async def test_another_account_of_the_machine_gets_nothing(page):
+    home = page.partition("?")[0]
+    async with browser() as session:
+        await fetch(session, home)  # once it listens
+        for path in ("", "ws", "?key=", "?key=wrong", "static/js/textual.js"):
+            async with session.get(f"{home}{path}") as answer:
+                assert answer.status == 403 and "holds the key" in await answer.text()

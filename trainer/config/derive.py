@@ -341,7 +341,9 @@ def _reward_blend(facts: Facts) -> Any:
     return {"env": 0.5, "outcome" if facts["judge.options.outcome"] else "event": 0.5}
 
 
-_KEY_NAMES = {
+# The variable of each provider's key, and that of a server of one's own.
+OWN_JUDGE_KEY = "JUDGE_API_KEY"
+JUDGE_KEYS = {
     "openai": "OPENAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
     "groq": "GROQ_API_KEY",
@@ -352,11 +354,11 @@ _KEY_NAMES = {
 @derived("judge.options.api_key_env", "by provider; JUDGE_API_KEY with base_url")
 def _api_key_env(facts: Facts) -> Any:
     if facts["judge.options.base_url"] is not None:
-        return "JUDGE_API_KEY"
+        return OWN_JUDGE_KEY
     provider = facts["judge.options.provider"]
     if provider == "gemini" and {"GEMINI_API_KEY", "GOOGLE_API_KEY"} & facts.variables == {"GOOGLE_API_KEY"}:
         return "GOOGLE_API_KEY"
-    return _KEY_NAMES.get(provider)
+    return JUDGE_KEYS.get(provider)
 
 
 @derived("smoke.task_url", "services.task_url")

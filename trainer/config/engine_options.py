@@ -35,5 +35,7 @@ _REFUSED = {
 
 
 def why_refused(option: str) -> str | None:
-    """Why `option` (with _ or -) may not be given; None where it may."""
-    return _REFUSED.get(option.replace("-", "_"))
+    """Why `option` (with _ or -) may not be given; None where it may. Its beginning is refused as well, as is its
+    opposite: vLLM's command line takes both."""
+    name = option.replace("-", "_").removeprefix("no_")
+    return _REFUSED.get(name) or next((why for known, why in _REFUSED.items() if known.startswith(name)), None)

@@ -27,8 +27,10 @@ def new_job_id() -> str:
 
 
 def run_folder_name(label: str, job_id: str) -> str:
-    """`<label>-<job id>`; what is outside `[A-Za-z0-9._-]` in the label becomes `-`."""
-    return f"{re.sub(r'[^A-Za-z0-9._-]', '-', label)[:100]}-{job_id}"
+    """`<label>-<job id>`; what is outside `[A-Za-z0-9._-]` in the label becomes `-`. It begins with neither a dot, as
+    what is hidden, nor a dash, as an option."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", label).lstrip(".-")[:100]
+    return f"{name or 'run'}-{job_id}"
 
 
 def text_segment(number: int) -> str:

@@ -315,9 +315,8 @@ class Rollouts(Comparing):
 
     @on(Prompt.Submitted, "#episode-filter")
     def _taken(self, event: Prompt.Submitted) -> None:
-        if event.value == self._text:  # else it cannot be read, as its note says
-            event.prompt.close()
-            focus_now(self._list)
+        event.prompt.close()
+        focus_now(self._list)
 
     @on(Prompt.Cancelled, "#episode-filter")
     def _left(self) -> None:

@@ -123,11 +123,14 @@ def arguments(settings: VllmSettings, served_name: str, at: str | tuple[str, int
             own["kv_cache_memory_bytes"] = cpu_cache_bytes(settings)
     elif "kv_cache_memory_bytes" not in extra:
         own["gpu_memory_utilization"] = settings.gpu_memory_utilization
-    return ["--model", str(settings.model), *flags({**own, **extra})]
+    return [f"--model={settings.model}", *flags({**own, **extra})]
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:
-    """`a_b = 1` is --a-b 1, true --a-b, false --no-a-b; a table is JSON, a list several words, None nothing."""
+    """`a_b = 1` is --a-b=1, true --a-b, false --no-a-b; a table is JSON, a list several words, None nothing.
+
+    Raises OptionRefused: a word of a list would be read as an option.
+    """
     words: list[str] = []
     for key, value in options.items():
         flag = key.replace("_", "-")
@@ -136,11 +139,13 @@ def flags(options: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")
         elif isinstance(value, Mapping):
-            words += [f"--{flag}", json.dumps(value)]
+            words.append(f"--{flag}={json.dumps(value)}")
         elif isinstance(value, list | tuple):
+            if any(isinstance(item, str) and item.startswith("-") for item in value):
+                raise OptionRefused(f"vllm.{key} = {value}: no word of a list begins with a dash; change it")
             words += [f"--{flag}", *map(str, value)]
         else:
-            words += [f"--{flag}", str(value)]
+            words.append(f"--{flag}={value}")
     return words
 
 
