@@ -181,7 +181,8 @@ class Attempt:
         if start.adapter is not None and (found := another_model(start.base, self._model)):
             raise RunError("other_model", f"{found}: {start.adapter} is an adapter for it", exit_code=EXIT_CONFIG)
         if (launcher := self._loaded.config.compute.launcher) != "local":
-            wanted = f"{self._loaded.config.compute.nodes} nodes of {launcher.capitalize()}"
+            nodes = self._loaded.config.compute.nodes
+            wanted = f"{nodes} node{'s' * (nodes != 1)} of {launcher.capitalize()}"
             self._recorder.phase("starting", waiting=_waiting("engine", wanted))
         await services.start_nodes()
         self._recorder.phase("starting", waiting=_waiting("engine", "engine and learner load the weights"))

@@ -261,7 +261,10 @@ class ControlRoom:
             else:
                 self._refuse(request, "wrong_state", "the run has ended")
         for request in self.box.take():
-            self._refuse(request, request.refusal or "wrong_state", "the run has ended")
+            if request.action in ("stop", "kill") and request.refusal is None:  # it ends, or was ended by a signal
+                self._answer(request, "done", "the run has ended")
+            else:
+                self._refuse(request, request.refusal or "wrong_state", "the run has ended")
 
     def _pause(self, reason: str, by: Any) -> None:
         if reason in self._reasons:

@@ -70,7 +70,8 @@ def _wait(source: RunSource, control_id: str, args: argparse.Namespace) -> tuple
         if answer is not None and answer["type"] != told:
             told = answer["type"]
             if told == "rl.control.accepted":
-                say("accepted: it stops between two steps", words(args))
+                how = "its processes are ended" if args.now else "it stops between two steps"
+                say(f"accepted: {how}", words(args))
         waited = time.monotonic() - begun
         over = status is not None and status.get("state") in TERMINAL
         refused = answer is not None and answer["type"] == "rl.control.refused"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,10 +15,9 @@ from starlette.routing import Mount
 from rltui.server import catalog, reads, routes
 from rltui.server.answers import Refused
 from rltui.server.auth import Access, Guard
+from rltui.server.faults import Faults
 from rltui.server.jobs import Jobs
 from rltui.server.reading import reading
-
-log = logging.getLogger("rltui.server")
 
 
 def job_server(jobs: Jobs, access: Access) -> Starlette:
@@ -37,8 +35,8 @@ def job_server(jobs: Jobs, access: Access) -> Starlette:
     api = [*catalog.before, *routes.routes, *reads.routes, *catalog.routes]
     app = Starlette(
         routes=[Mount("/api", routes=api)],
-        middleware=[Middleware(Guard, access=access)],
-        exception_handlers={Refused: _refused, HTTPException: _http, Exception: _fault},  # type: ignore[dict-item]
+        middleware=[Middleware(Faults), Middleware(Guard, access=access)],
+        exception_handlers={Refused: _refused, HTTPException: _http},  # type: ignore[dict-item]
         lifespan=life,
     )
     app.state.jobs = jobs
@@ -54,8 +52,3 @@ async def _http(request: Request, error: HTTPException) -> Response:
     if error.status_code == 404:
         return catalog.no_route(request.method, request.url.path.removeprefix("/api")).response()
     return Refused(error.status_code, "no_such_method", f"{request.method[:10]} is not served here").response()
-
-
-async def _fault(request: Request, error: Exception) -> Response:
-    """The log has its traceback; the client has none."""
-    return Refused(500, "internal", "an error of ours; the server's log has the details").response()

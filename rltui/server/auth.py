@@ -98,7 +98,7 @@ class Access:
         if origin is not None and origin.rpartition("://")[2].lower() != headers.get("host", "").lower():
             raise Refused(403, "origin_not_allowed", "requests of web pages from elsewhere are not served")
         if self.token is not None and path not in OPEN_PATHS and not self._has_token(headers.getlist("authorization")):
-            raise Refused(401, "unauthorized", "a token is wanted: set RLTUI_API_KEY where the client runs")
+            raise Refused(401, "unauthorized", "this server wants its token, as `Authorization: Bearer TOKEN`")
         if _length(headers.get("content-length")) > MAX_BODY:
             raise too_large()
 

@@ -15,7 +15,8 @@ from starlette.routing import Route
 
 from rltui.server.answers import Refused, answer
 from rltui.server.changes import changes
-from rltui.server.job import DAMAGED, artifacts, models
+from rltui.server.damage import DAMAGED
+from rltui.server.job import artifacts, models
 from rltui.server.routes import jobs_of, whole
 from rltui.server.table import JobRow
 from rltui.server.verify import verify

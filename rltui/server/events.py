@@ -38,6 +38,8 @@ async def events(request: Request, run: OpenRun) -> Response:
 
     def read() -> Json:
         found, seq, more = _matching(run.source, since, limit, types, levels)
+        if not found and seq > 0 and not more:  # who asks behind the end is told where that is
+            seq = min(seq, run.reader.last_seq())
         if not found and beat:
             status = run.status(run.source)
             if (status or {}).get("state") not in TERMINAL:
@@ -111,13 +113,15 @@ async def stream(request: Request, run: OpenRun) -> Response:
         raise Refused(400, "malformed", "Last-Event-ID is the seq of an event")
     feed = run.feeds.setdefault("events", Feed(_Events(run)))
 
-    def first() -> bytes:
+    def first() -> tuple[bytes, int]:
+        """And the place from which it goes on: the end, for who asks behind it."""
         if run.source.events(since, 1).rows:
-            return b""
-        beat = heartbeat(run.status(run.source), run.reader.last_seq(), run.job_id)
-        return block(beat, "rl.heartbeat")
+            return b"", since
+        last = run.reader.last_seq()
+        return block(heartbeat(run.status(run.source), last, run.job_id), "rl.heartbeat"), min(since, last)
 
-    return EventStream(blocks(await run.ask(first), feed, since))
+    begin, at = await run.ask(first)
+    return EventStream(blocks(begin, feed, at))
 
 
 async def blocks(first: bytes, feed: Feed, at: Hashable) -> AsyncGenerator[bytes, None]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rltui.server.damage import DAMAGED, unreadable
 from rltui.server.files import named_files
-from rltui.server.record import read_status
+from rltui.server.record import parsed_status, read_status
 from rltui.server.table import JobRow
 from rltui.server.urls import without_user
 from rltui.sources.base import TERMINAL
@@ -18,12 +19,19 @@ from trainer.rundir.layout import RunPaths
 from trainer.rundir.reader import RunReader
 
 PREFIX = "/api/rl/jobs"
-DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError)  # from reading a record that is
 
 
 def present(row: JobRow, folder: Path) -> Json:
     """The status of the job's newest attempt; {} while that has none. What an earlier attempt left is not its."""
-    status = read_status(folder) or early_end(RunPaths(folder)) or {}
+    return _newest(row, read_status(folder) or early_end(RunPaths(folder)) or {})
+
+
+def seen(row: JobRow, folder: Path) -> Json:
+    """As `present`. OSError, ValueError: there is a status that cannot be read."""
+    return _newest(row, parsed_status(folder) or early_end(RunPaths(folder)) or {})
+
+
+def _newest(row: JobRow, status: Json) -> Json:
     return status if (status.get("attempt") or row.attempt) >= row.attempt else {}
 
 
@@ -38,10 +46,10 @@ def word(row: JobRow, status: Json) -> str:
 
 
 def phase(row: JobRow, status: Json) -> str:
-    state = status.get("state")
-    if word(row, status) == "queued":
+    state, said = status.get("state"), word(row, status)
+    if said == "queued":
         return "queued"
-    if state in TERMINAL:
+    if said in TERMINAL:
         return "done"
     return str(state) if state in ("paused", "stopping") else str(status.get("phase") or "starting")
 
@@ -61,9 +69,8 @@ def progress(status: Json) -> Json:
     }
 
 
-def short(row: JobRow, folder: Path) -> Json:
+def short(row: JobRow, status: Json) -> Json:
     """What pollers ask for all the time. `run` is status.json (WIRE 5.4)."""
-    status = present(row, folder)
     said = word(row, status)
     return {
         "job_id": row.job_id,
@@ -83,11 +90,15 @@ def listed(row: JobRow, folder: Path) -> Json:
 
 def document(row: JobRow, folder: Path) -> Json:
     """The whole object. Of a run whose record cannot be read it says so, as its error, beside what the row knows."""
+    status: Json = {}
+    checkpoints: list[Json] = []
+    last_seq, fault = 0, None
     try:
-        status, reader = present(row, folder), RunReader(folder)
-        checkpoints, last_seq = [_reached(found) for found in reader.checkpoints()], reader.last_seq()
+        status, reader = seen(row, folder), RunReader(folder)
+        last_seq = reader.last_seq()
+        checkpoints = [_reached(found) for found in reader.checkpoints()]
     except DAMAGED as error:
-        status, checkpoints, last_seq = {"error": unreadable(error)}, [], 0
+        fault = unreadable(error)
     said = word(row, status)
     results = _results(said, status, checkpoints) if said in TERMINAL else {}
     model_id = results.get("model_id") if said == "succeeded" else None
@@ -118,7 +129,7 @@ def document(row: JobRow, folder: Path) -> Json:
         "fine_tuned_model": model_id,
         "checkpoints": checkpoints,
         "results": results or None,
-        "error": _error(status),
+        "error": fault or _error(status),
         "warnings": status.get("warnings") or [],
         "tags": row.tags,
         "metadata": row.metadata,
@@ -213,12 +224,6 @@ def _best(status: Json) -> Any:
 def _error(status: Json) -> Json | None:
     error = status.get("error")
     return {name: error.get(name) for name in ("code", "message", "hint")} if isinstance(error, dict) else None
-
-
-def unreadable(error: Exception) -> Json:
-    why = f"{Path(error.filename).name}: {error.strerror}" if isinstance(error, OSError) and error.filename else ""
-    message = f"the run's record cannot be read{': ' * bool(why)}{why}"
-    return {"code": "unreadable", "message": message, "hint": "look at its folder: a file was replaced or damaged"}
 
 
 def _updated(row: JobRow, status: Json) -> str:

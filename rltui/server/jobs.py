@@ -222,7 +222,7 @@ class Jobs:
             row.gpus, row.placed, row.sets, row.attempt = gpus, placed, found.sets, found.attempt
             row.allow_unknown, row.resume, row.from_step = found.allow_unknown, True, found.from_step
             row.cancel, row.status, row.queued_at = None, "queued", time.time()
-            row.needs_key = row.needs_key or key is not None
+            row.needs_key = key is not None
             if key is not None:
                 self._keys[job_id] = key
             self._queue(row, CREATED)

@@ -80,7 +80,10 @@ class Overseer:
                 log.exception("a look at job %s failed", row.job_id)
         holding = self.table.stages(STARTING, STARTED)
         for row, devices in startable(self.places, holding, self.table.stages(QUEUED)):
-            self.start(row, devices)
+            try:
+                self.start(row, devices)
+            except Exception:
+                log.exception("job %s could not be started", row.job_id)
 
     def _follow(self, row: JobRow) -> None:
         folder = self.folder(row)

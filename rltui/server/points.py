@@ -88,7 +88,7 @@ class Series:
     def page(self, at: Place, limit: int, wanted: Wanted, *, over: bool, still_open: bool) -> Json:
         """`still_open`: also the points of the step that may get more of them; the cursor stays before it."""
         spans = _spans(self._reader.resumes())
-        at = self._standing(at, spans)
+        at = self._standing(at, spans, over)
         if len(spans) > 1:
             self._learn_evals()
         points: list[Json] = []
@@ -114,14 +114,20 @@ class Series:
             "nonfinite": nonfinite,
         }
 
-    def _standing(self, at: Place, spans: list[Span]) -> Place:
-        """A step alone that lies above the series as it now stands: the client saw steps that a resume took back."""
-        if at.attempt is not None or len(spans) == 1:
-            return at
-        newest, from_step = spans[-1].attempt, int(spans[-2].until)
+    def _standing(self, at: Place, spans: list[Span], over: bool) -> Place:
+        """A place behind the end is brought to it: the last step whose points are complete.
+
+        For a step alone that lies there after a resume, which may have taken back what the client saw, to the
+        resume's.
+        """
+        newest, from_step = spans[-1].attempt, int(spans[-2].until) if len(spans) > 1 else -1
         end = seek_line(self._reader.paths, FILE, _key, (newest, BIGGEST))
-        known = [key[1] for key, _ in self._lines(end) if key[0] == newest]
-        return at if at.step <= max(known, default=from_step) else Place(None, from_step)
+        last = max((_step_of(key[1], line) for key, line in self._lines(end) if key[0] == newest), default=from_step)
+        if at.before(newest, last) or (at.attempt or newest, at.step) <= (newest, last):
+            return at
+        if at.attempt is None and len(spans) > 1:
+            return Place(None, from_step)
+        return Place(at.attempt and newest, last if over else max(from_step, last - 1))
 
     def _steps(self, at: Place, spans: list[Span]) -> Iterator[_Step]:
         """The steps behind a place, each once nothing can be added to it any more; then those that are `open`."""
@@ -144,8 +150,7 @@ class Series:
                     for step in sorted(step for step in steps if step < newest):
                         steps[step].read = read
                         yield steps.pop(step)
-                # Only an evaluation can be of step 0: what was measured before the first update counts to it.
-                step = of if "eval_step" in line else max(1, of)
+                step = _step_of(of, line)
                 if step >= newest and at.before(attempt, step):
                     steps.setdefault(step, _Step(step)).take(line)
         for step in sorted(steps):
@@ -190,6 +195,11 @@ def _spans(resumes: list[Resumed]) -> list[Span]:
         before = resumes[i - 1].attempt if i else 1
         found.append(Span(before, min(found[-1].until, resumes[i].from_step)))
     return found[::-1]
+
+
+def _step_of(step: int, line: Json) -> int:
+    """Only an evaluation can be of step 0: what was measured before the first update counts to it."""
+    return step if "eval_step" in line else max(1, step)
 
 
 def _key(line: Json) -> tuple[int, int]:

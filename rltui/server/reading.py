@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rltui.server.answers import Refused, answer
+from rltui.server.damage import DAMAGED, refusal
 from rltui.server.feed import Feed
 from rltui.sources.base import TERMINAL, Json, RunSource, Unreadable
 from rltui.sources.local import LocalRunSource
@@ -141,8 +142,8 @@ def of_run(handle: Callable[[Request, OpenRun], Awaitable[Response]]) -> Handler
             return refused.response()
         except Unreadable as error:
             return Refused(409, "unreadable", str(error)).response()
-        except OSError as error:
-            return Refused(409, "unreadable", f"the run's record cannot be read: {error.strerror or error}").response()
+        except DAMAGED as error:
+            return refusal(request.path_params["job_id"], error).response()
 
     return handler
 

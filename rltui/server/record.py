@@ -42,9 +42,21 @@ def create(
 
 def read_status(folder: Path) -> Json | None:
     """status.json without what is of no kind that it may be; None where there is none that can be read."""
-    with suppress(OSError, ValueError, RecursionError):
-        return fitting(decode_object(RunPaths(folder).read("status.json")), STATUS)
+    with suppress(OSError, ValueError):
+        return parsed_status(folder)
     return None
+
+
+def parsed_status(folder: Path) -> Json | None:
+    """The same; None where there is none. OSError, ValueError: it cannot be read, or is no status."""
+    try:
+        data = RunPaths(folder).read("status.json")
+    except FileNotFoundError:
+        return None
+    status = fitting(decode_object(data), STATUS)
+    if "state" not in status:
+        raise ValueError("its state is not a word")
+    return status
 
 
 def read_values(folder: Path) -> Json | None:

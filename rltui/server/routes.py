@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Callable
@@ -17,7 +16,8 @@ from starlette.routing import Route
 from rltui.server import history
 from rltui.server.answers import Refused, answer
 from rltui.server.auth import MAX_BODY
-from rltui.server.job import DAMAGED, artifacts, document, short, unreadable
+from rltui.server.damage import DAMAGED, refusal
+from rltui.server.job import artifacts, document, present, seen, short
 from rltui.server.job import listed as brief
 from rltui.server.jobs import Jobs
 from rltui.server.read import body_of
@@ -25,8 +25,6 @@ from rltui.server.reads import PREFIXES
 from rltui.server.table import JobRow
 from trainer.rundir import control
 from trainer.rundir.jsonl import Json, from_iso
-
-log = logging.getLogger("rltui.server")
 
 MODES = {"graceful": "graceful", "now": "now", "stop": "graceful", "kill": "now"}
 KEY_HEADER = "x-environment-api-key"
@@ -85,7 +83,7 @@ async def one(request: Request) -> Response:
 
 
 async def status(request: Request) -> Response:
-    return await _of_job(request, lambda row, folder: short(row, folder))
+    return await _of_job(request, lambda row, folder: short(row, seen(row, folder)))
 
 
 async def start(request: Request) -> Response:
@@ -101,7 +99,8 @@ async def cancel(request: Request) -> Response:
     jobs = jobs_of(request)
 
     def end() -> Json:
-        found = short(*jobs.cancel(request.path_params["job_id"], mode, _by(request, body)))
+        row, folder = jobs.cancel(request.path_params["job_id"], mode, _by(request, body))
+        found = short(row, present(row, folder))
         return {name: found[name] for name in ("job_id", "status", "phase")}
 
     return answer(request, await run_in_threadpool(end))
@@ -115,7 +114,10 @@ async def steer(request: Request) -> Response:
             422, "no_such_action", f"no action {ascii(action)[:60]}; there are {', '.join(sorted(control.ACTIONS))}"
         )
     job_id, by = request.path_params["job_id"], _by(request, body)
-    control_id = await run_in_threadpool(jobs_of(request).control, job_id, action, args, by)
+    try:
+        control_id = await run_in_threadpool(jobs_of(request).control, job_id, action, args, by)
+    except OSError as error:
+        raise refusal(job_id, error) from None
     return answer(request, {"control_id": control_id, "state": "asked"}, 202)
 
 
@@ -126,8 +128,13 @@ async def resume(request: Request) -> Response:
         raise Refused(422, "invalid", f"from is {ascii(from_step)[:60]}; it wants the step of a checkpoint")
     jobs = jobs_of(request)
 
+    job_id = request.path_params["job_id"]
+
     def go_on() -> Json:
-        return document(*jobs.resume(request.path_params["job_id"], from_step, overrides, _key(request)))
+        try:
+            return document(*jobs.resume(job_id, from_step, overrides, _key(request)))
+        except OSError as error:
+            raise refusal(job_id, error) from None
 
     return answer(request, await run_in_threadpool(go_on), 201)
 
@@ -159,8 +166,7 @@ async def _of_job(request: Request, read: Any) -> Response:
     try:
         return answer(request, await run_in_threadpool(lambda: read(*jobs.row(job_id))))
     except DAMAGED as error:
-        log.warning("job %s cannot be read: %s", job_id, error)
-        raise Refused(409, "unreadable", unreadable(error)["message"]) from None
+        raise refusal(job_id, error) from None
 
 
 async def json_body(request: Request, empty: Any = None) -> Any:

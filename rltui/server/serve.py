@@ -74,6 +74,7 @@ def serve(options: Options, announce: Callable[[Json, str | None], None]) -> Non
     from rltui.server.jobs import Jobs
     from rltui.server.keys import trusted_origins
     from rltui.server.reading import reading
+    from rltui.server.slow import Timely
     from rltui.server.submit import House
     from rltui.server.table import InUse
 
@@ -114,7 +115,13 @@ def serve(options: Options, announce: Callable[[Json, str | None], None]) -> Non
             super().handle_exit(sig, frame)
 
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=int(GRACE_S), ws="none"
+        app,
+        http=Timely,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=int(GRACE_S),
     )
     facts = {"url": f"http://{_shown(options.host)}:{port}/api", "runs_dir": str(options.runs_dir)}
     told = place.tell(port, **facts, token=None, needs_token=token is not None, version=_version())
@@ -221,9 +228,11 @@ def _allow_files() -> None:
 
 
 def _log_to(path: Path) -> None:
+    from rltui.server.faults import Brief
+
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handler = logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=1, delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(Brief("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)

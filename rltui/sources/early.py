@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 
 import msgspec
@@ -21,7 +22,7 @@ SILENT_S = 60.0
 def early_end(paths: RunPaths) -> Json | None:
     """A `failed` status of a run that has none, if it is over; None while it may still be starting."""
     error = last_error(paths)
-    if error is None and (_holder_died(paths) or (not paths.lock.exists() and _quiet_s(paths) > SILENT_S)):
+    if error is None and (_holder_died(paths) or (not os.path.exists(paths.lock) and _quiet_s(paths) > SILENT_S)):
         message = "its coordinator ended before it wrote a status"
         error = {"code": "process_lost", "message": message, "hint": f"read {paths.root / LOG}"}
     if error is None:

@@ -215,13 +215,16 @@ class LocalRunSource(RunSource):
             return texts(self._reader.paths, rows)
 
     def tokens(self, ref: Any) -> dict[str, list[float]] | None:
-        from trainer.rundir.tokens import TokensRemoved
+        from trainer.rundir.tokens import DamagedBlock, TokensRemoved
 
         with self._reading("the tokens of an episode"):
             try:
                 return {name: found.tolist() for name, found in self._reader.token_block(ref).items()}
             except TokensRemoved:
                 return None
+            except DamagedBlock as error:
+                where = "/".join(map(str, ref))
+                raise Unreadable(f"at {where} there are no tokens of this run, or they are damaged: {error}") from error
 
     def vocabulary(self) -> Json | None:
         from rltui.sources.texts import tokenizer

@@ -89,7 +89,20 @@ def test_other_options_are_passed_on_and_win(tiny):
     assert given["--block-size"] == "32" and given["--no-enable-prefix-caching"] is True
 
 
-@pytest.mark.parametrize("key", ["port", "logprobs-mode", "enable_lora", "seed", "tokenizer", "generation_config", "no_enable_lora", "worker_ext", "served-model"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "port",
+        "logprobs-mode",
+        "enable_lora",
+        "seed",
+        "tokenizer",
+        "generation_config",
+        "no_enable_lora",
+        "worker_ext",
+        "served-model",
+    ],
+)
 def test_options_that_the_gateway_depends_on_are_refused_with_the_reason(tiny, key):
     with pytest.raises(OptionRefused, match=rf"vllm\.{key} cannot be set: .{{10,}}; delete it"):
         arguments(settings(tiny, extra={key: "x"}), "base", "/s")

@@ -84,6 +84,11 @@ def test_what_a_server_refuses_is_told_with_what_to_do(server, job, monkeypatch)
         with pytest.raises(LaunchError) as error:
             ServerLauncher(server.url).start(replace(job, sets=(item,)))
         assert error.value.refused and word in str(error.value), item
+        assert error.value.hint == ""  # the sentence has it
+    with pytest.raises(LaunchError) as error:
+        ServerLauncher(server.url).start(replace(job, sets=("services.task_url=mine.py", 'checkpoint.dir="/srv"')))
+    told = f"{error.value}\n{error.value.hint}"
+    assert told.count("checkpoint.dir") == told.count("services.task_url") == 1 and "; to mend it: " in told
     began = time.monotonic()
     with pytest.raises(LaunchError) as error:
         ServerLauncher("http://127.0.0.1:9").start(job)
@@ -91,6 +96,20 @@ def test_what_a_server_refuses_is_told_with_what_to_do(server, job, monkeypatch)
     assert "rltui serve" in error.value.hint and time.monotonic() - began < 5
     fact = ServerLauncher("http://127.0.0.1:9").facts()[0]
     assert fact.ok is False and fact.fix
+
+
+def test_an_app_that_wants_a_key_is_told_once_with_the_variable(server, job):
+    class Keyed(Backend):
+        def post(self, path, body=None, *, headers=None, timeout_s=None):
+            assert path == "/rl/verify_task_app"
+            error = {"status": 401, "ok": False, "error": "status 401: no key was sent"}
+            return {"any_ok": False, "attempts": [error, error]}
+
+    launcher = ServerLauncher(server.url)
+    launcher._client = Keyed(server.url)
+    facts = launcher.facts(replace(job, sets=('services.task_url="http://127.0.0.1:9"',)))
+    (fact,) = [fact for fact in facts if fact.name == "task app"]
+    assert fact.text.count("status 401") == 1 and "ENVIRONMENT_API_KEY" in fact.fix
 
 
 def test_facts_and_the_request_that_is_shown(server, job):

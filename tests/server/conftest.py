@@ -137,7 +137,8 @@ def make_jobs(tmp_path, monkeypatch):
 
     def make(mode: str = "ok", *, gpus: tuple[str, ...] = (), cpu_jobs: int = 1, **options) -> Jobs:
         environ = {**environment(tmp_path), "FAKE_MODE": mode, "FAKE_PACE_S": "0.02"}
-        house = House(tmp_path / "runs", options.pop("allow_code", False), environ)
+        trusted = frozenset(options.pop("trusted", ()))
+        house = House(tmp_path / "runs", options.pop("allow_code", False), environ, trusted)
         jobs = Jobs(house, Places(gpus, cpu_jobs))
         made.append(jobs)
         return jobs

@@ -12,7 +12,7 @@ import pytest
 import rltui.server.overseer
 from rltui.server import record
 from rltui.server.answers import Refused
-from rltui.server.job import document, short
+from rltui.server.job import document, present
 from rltui.server.table import MAKING, OVER, QUEUED, STARTED, InUse
 from tests.server.conftest import CONFIG, body, until
 from trainer.rundir import RunReader
@@ -219,22 +219,33 @@ def test_a_server_that_starts_anew_goes_on_with_all_jobs(make_jobs):
     jobs.open()
     going, waiting = make(jobs, idempotency_key="a"), make(jobs, idempotency_key="b", key="s3cret")
     until(lambda: going.stage == STARTED)
-    pid = short(*jobs.row(going.job_id))["run"]["pid"]
+    pid = present(*jobs.row(going.job_id))["pid"]
     jobs.close()
 
     again = make_jobs("ok")
     again.open()
     assert jobs is not again
-    assert short(*again.row(going.job_id))["run"]["pid"] == pid
+    assert present(*again.row(going.job_id))["pid"] == pid
     assert words(again, waiting) == "queued"
     assert make(again, idempotency_key="a").job_id == going.job_id
     again.cancel(going.job_id, "now", {})
     until(lambda: again.table.rows[going.job_id].stage == OVER)
-    found = ended(again, again.table.rows[waiting.job_id], "succeeded")  # its key is gone, and that is said
-    told = [event for event in RunReader(again.folder(waiting.job_id)).events() if event["type"] == "rl.warning"]
-    assert told[0]["data"]["code"] == "task_app_key"
-    assert [event["seq"] for event in RunReader(again.folder(waiting.job_id)).events()][:2] == [1, 2]
+    found = ended(again, again.table.rows[waiting.job_id], "succeeded")  # its key is gone: its own app has another
     assert found["attempt"] == 1
+
+
+def test_a_job_whose_key_went_with_the_server_is_never_given_another(make_jobs):
+    app = {"services": {"task_url": "http://127.0.0.1:9"}}
+    jobs = make_jobs()
+    row = make(jobs, app, key="s3cret")
+    jobs.close()
+    again = make_jobs(trusted=["http://127.0.0.1:9"])
+    again.house.environ["ENVIRONMENT_API_KEY"] = "the server's"
+    again.open()
+    error = ended(again, again.table.rows[row.job_id], "failed")["error"]
+    assert error["code"] == "task_app_key"
+    assert "another Idempotency-Key" in error["hint"]
+    assert types(again, row) == ["rl.job.created", "rl.train.failed", "rl.job.failed"]
 
 
 def test_a_coordinator_that_was_lost_while_no_server_ran_is_found_out(make_jobs):
@@ -268,7 +279,7 @@ def test_a_start_of_which_only_the_intention_is_known(make_jobs):
         again.table.save(rows[job_id])
     again.open()
     until(lambda: rows[there.job_id].stage == STARTED)
-    assert short(*again.row(there.job_id))["run"]["pid"] == pid
+    assert present(*again.row(there.job_id))["pid"] == pid
     again.cancel(there.job_id, "now", {})
     ended(again, rows[not_there.job_id], "succeeded")
     assert len(list(again.house.runs_dir.glob("my-run-*"))) == 2

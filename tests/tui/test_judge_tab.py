@@ -91,9 +91,9 @@ async def test_the_tab_and_a_jump_from_a_point_to_its_episodes(run):
     async with app.run_test(size=(120, 40)) as pilot:
         await until(app, "step 16/")
         await pilot.press("J")
-        await until(app, "last iteration p50")
+        await until(app, "of the last iteration")
         await until(app, ", of all calls")
-        text = await until(app, f"rank corr. {told['recent']['agreement']:+.2f}, newest {told['judged']} episodes")
+        text = await until(app, f"rank corr. {told['recent']['agreement']:+.2f}, newest {told['judged']}")
         assert "gpt-5-nano (openai)" in text and f"{told['tries']}, 0 known already" in text
         assert "fact" in text and "style" in text and "limit 30 s" in text
         scatter = app.screen.query_one(Scatter)

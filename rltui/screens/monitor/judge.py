@@ -92,7 +92,7 @@ class JudgeTab(Tab):
             found = view["recent"]
             rank = f"rank corr. {found['agreement']:+.2f}, " if found["agreement"] is not None else ""
             pane = next(pane for pane in self.panes if pane.query(Scatter))
-            pane.set_info(f"{rank}newest {found['episodes']} episodes")
+            pane.set_info(f"{rank}newest {found['episodes']}")
         for chart in self.query(Chart):
             chart.set_options(growing=model.live)
 
@@ -131,8 +131,10 @@ class JudgeTab(Tab):
         limit = f", limit {feed.timeout_s:g} s" if feed.timeout_s is not None else ""
         last50, last95 = feed.p50.last(), feed.p95.last()
         if last50 is not None and last95 is not None:
-            said = f"last iteration p50 {seconds(last50[1])}, p95 {seconds(last95[1])}{limit}"
-            self.query_one("#pane-latency", Pane).set_info(said)
+            said = f"p50 {seconds(last50[1])}, p95 {seconds(last95[1])}{limit}"
+            pane = self.query_one("#pane-latency", Pane)
+            pane.set_info(said)
+            pane.set_subtitle("of the last iteration")
         if feed.pairs != self._pairs:
             self._pairs = feed.pairs
             self.query_one(Scatter).show([(pair.env, pair.score, pair.n) for pair in feed.pairs])

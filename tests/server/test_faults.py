@@ -1,0 +1,35 @@
+"""A fault of ours: one sentence for the client, one line and a bounded traceback for the log."""
+
+import logging
+
+import httpx
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.routing import Route
+
+from rltui.server.faults import FRAMES, MAX_TEXT, Brief, Faults
+
+
+async def broken(request: Request) -> None:
+    def deeper(levels: int) -> None:
+        if not levels:
+            raise ValueError("two\nlines " + "x" * 100_000)
+        deeper(levels - 1)
+
+    deeper(300)
+
+
+async def test_it_is_told_shortly(caplog):
+    app = Starlette(routes=[Route("/", broken)], middleware=[Middleware(Faults)])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client:
+        answer = await client.get("/")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
+    assert "ValueError" not in answer.text
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    line, *frames = Brief("%(message)s").format(record).splitlines()
+    assert line.startswith("GET / failed: ValueError: two\\nlines xxx")
+    assert len(line) < MAX_TEXT + 100
+    assert sum(frame.startswith("  File ") for frame in frames) <= FRAMES
+    assert len(frames) <= 3 * FRAMES + 3 and max(map(len, frames)) < MAX_TEXT + 100
