@@ -127,8 +127,10 @@ async def test_what_cannot_be_done_is_refused_with_its_reason(world):
 async def test_nothing_stays_without_an_answer_at_the_end(world):
     checkpoint, stop = world.ask("checkpoint"), world.ask("stop")
     assert world.ends == ["stop"] and world.room.wants("checkpoint") and world.answer(stop) == "accepted"
+    late = world.ask("kill"), world.ask("pause")  # not looked at: a signal was quicker
     world.room.close()
     assert world.answer(checkpoint) == "wrong_state" and world.answer(stop) == "done"
+    assert [world.answer(request) for request in late] == ["done", "wrong_state"]
     assert not list(world.writer.paths.control.glob("*.json"))
 
 

@@ -17,7 +17,7 @@ from rltui.cli.common import launcher_of
 from rltui.cli.configs import amount
 from rltui.cli.follow import ending
 from rltui.cli.live_chart import FORMATS
-from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
 from rltui.cli.resuming import await_attempt, prepare_elsewhere, prepare_resume
 from rltui.cli.show import next_commands, weights
 from rltui.cli.start import (
@@ -37,7 +37,7 @@ from rltui.cli.watch import on_a_terminal, watch
 from rltui.launch.base import Launcher, Started
 from rltui.launch.runs import is_address
 from rltui.launch.targets import KNOWN
-from rltui.sources.base import TERMINAL, Unreachable
+from rltui.sources.base import TERMINAL, Unreachable, Unreadable
 from rltui.text import clean
 from trainer.rundir.lock import SILENT_S
 
@@ -227,6 +227,12 @@ def _detach(plan: Plan, started: Started, args: argparse.Namespace) -> int:
     if not plan.launcher.outlives:
         follower = follower_of(plan, started, args)
         status, code = follower.run(until=lambda now: now.get("state") not in (None, "queued", "starting"))
+    else:
+        status = {"state": "queued"}
+        if not plan.job.resume:  # else it may still tell of the attempt before
+            with contextlib.suppress(Unreadable):
+                status = started.source.status() or status
+        code = FAILED if status.get("state") in ("failed", "cancelled") else OK
     if status.get("state") in TERMINAL:
         for line in ending(status):
             say(line, words(args))

@@ -47,9 +47,8 @@ def client_problems(loaded: Loaded, *, allow_code: bool, trusted: Collection[str
         trusted: origins to which keys of this machine may go.
     """
     found = [*_urls(loaded), *_task_app(loaded), *_places(loaded)]
-    called = {problem.key for problem in found}
-    found += [problem for problem in _keys(loaded, trusted) if problem.key not in called]
-    return found if allow_code else [*found, *_code(loaded)]
+    more = [*_keys(loaded, trusted), *(() if allow_code else _code(loaded))]
+    return found + [problem for problem in more if problem.key not in {other.key for other in found}]
 
 
 def _urls(loaded: Loaded) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """`rltui steer` and `rltui train --resume`: what is asked, what is answered, and what is refused before that."""
 
+import argparse
 import json
 import os
 import shutil
@@ -8,6 +9,8 @@ import time
 
 import pytest
 
+from rltui.cli import stop
+from rltui.sources.local import LocalRunSource
 from tests.cli.conftest import last_object
 from trainer.rundir import ControlBox, RunWriter
 
@@ -44,6 +47,16 @@ def test_set_takes_a_short_name_and_waits_until_it_is_done(rltui, running):
     assert (found["answer"], found["args"]) == ("done", {"training.learning_rate": 1e-4})
     assert found["data"]["args"] == {"training.learning_rate": 1e-4}
     assert "it is set" in done.err
+
+
+@pytest.mark.parametrize(("now", "says"), [(False, "it stops between two steps"), (True, "its processes are ended")])
+def test_stop_says_how_it_ends(running, capsys, now, says):
+    folder, serve = running
+    source = LocalRunSource(folder)
+    serve(("accepted", {}))
+    asked = source.request("stop")
+    stop._wait(source, asked, argparse.Namespace(now=now, timeout=0.5, json=False, quiet=False, out=None))
+    assert f"accepted: {says}" in capsys.readouterr().out
 
 
 def test_a_refusal_says_why_and_is_no_success(rltui, running):

@@ -178,8 +178,9 @@ def test_following_ends_after_its_time_and_the_job_goes_on(here, server, capsys)
     server.until(one["job_id"], "running")
     address = f"{server.url}/rl/jobs/{one['job_id']}"
     assert main(["train", "my.toml", "--backend", server.url, "--detach", "--json"]) == 0  # one at a time: it waits
-    waiting = json.loads(capsys.readouterr().out.splitlines()[-1])["run"]
-    assert main(["stop", waiting]) == 0
+    waiting = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert waiting["state"] == "queued"
+    assert main(["stop", waiting["run"]]) == 0
     assert [one["status"] for one in jobs(server)] == ["cancelled", "running"]
     assert main(["steer", address, "checkpoint"]) == 0  # a fake run ends at any request
     server.until(one["job_id"], "cancelled")

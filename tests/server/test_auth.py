@@ -8,6 +8,7 @@ import httpx
 import pytest
 from starlette.datastructures import Headers
 
+from rltui.cli.main import main
 from rltui.server.answers import Refused
 from rltui.server.auth import LEAST_TOKEN_CHARS, Access, hash_of, made_token
 from tests.server.conftest import COMMAND, Server, environment
@@ -39,6 +40,15 @@ def test_wrong_tokens_all_get_one_answer(server):
     assert found["error"]["code"] == "unauthorized"
     assert next(iter(found)) == "detail"
     assert server.http.get("/rl/jobs", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_a_command_says_once_what_to_do_without_a_token(server, capsys, monkeypatch):
+    for name in ("RLTUI_API_KEY", "SYNTH_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for args in (["runs", server.url], ["show", f"{server.url}/rl/jobs/rl_{0:016x}"]):
+        assert main(args) != 0
+        told = "".join(capsys.readouterr())
+        assert told.count("RLTUI_API_KEY") == 1 and "wants its token" in told
 
 
 def test_health_and_version_need_no_token_and_everything_else_does(server):

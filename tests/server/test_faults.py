@@ -1,6 +1,7 @@
 """A fault of ours: one sentence for the client, one line and a bounded traceback for the log."""
 
 import logging
+from logging.handlers import RotatingFileHandler
 
 import httpx
 from starlette.applications import Starlette
@@ -9,12 +10,13 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from rltui.server.faults import FRAMES, MAX_TEXT, Brief, Faults
+from rltui.server.serve import _log_to
 
 
 async def broken(request: Request) -> None:
     def deeper(levels: int) -> None:
         if not levels:
-            raise ValueError("two\nlines " + "x" * 100_000)
+            raise ValueError("two\nlines " + "x" * 5_000)
         deeper(levels - 1)
 
     deeper(300)
@@ -28,8 +30,22 @@ async def test_it_is_told_shortly(caplog):
     assert "ValueError" not in answer.text
     (record,) = caplog.records
     assert record.levelno == logging.ERROR
+    record.exc_text = None  # what another formatter made of it
     line, *frames = Brief("%(message)s").format(record).splitlines()
     assert line.startswith("GET / failed: ValueError: two\\nlines xxx")
     assert len(line) < MAX_TEXT + 100
     assert sum(frame.startswith("  File ") for frame in frames) <= FRAMES
     assert len(frames) <= 3 * FRAMES + 3 and max(map(len, frames)) < MAX_TEXT + 100
+
+
+def test_the_log_is_bounded_and_brief(tmp_path):
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    try:
+        _log_to(tmp_path / "server.log")
+        (handler,) = [handler for handler in root.handlers if handler not in before]
+        root.removeHandler(handler)
+    finally:
+        root.setLevel(level)
+    assert isinstance(handler, RotatingFileHandler) and isinstance(handler.formatter, Brief)
+    assert 0 < handler.maxBytes * (1 + handler.backupCount) <= 16 << 20

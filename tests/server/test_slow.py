@@ -32,7 +32,6 @@ async def stream(request: Request) -> StreamingResponse:
     return StreamingResponse(blocks())
 
 
-
 @contextlib.asynccontextmanager
 async def serving():
     app = Starlette(routes=[Route("/", stream), Route("/", take, methods=["POST"])])

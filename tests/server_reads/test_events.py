@@ -92,6 +92,27 @@ def test_a_stream_goes_on_from_a_seq(server: Server, runs: Runs) -> None:
     assert server.http.head(url).headers["content-type"] == "text/event-stream"
 
 
+@pytest.mark.parametrize("params", [{}, {"types": "rl.train.step"}, {"level": "error"}, {"heartbeat": 0}])
+def test_who_asks_behind_the_end_is_told_where_that_is(server: Server, live: Live, params: dict[str, Any]) -> None:
+    live.say(3)
+    url = jobs(server, live.folder, "events")
+    page = server.http.get(url, params={"since_seq": 99_999_999, **params}).json()
+    assert (page["next_seq"], page["has_more"]) == (4, False)
+    assert all(event["type"] == "rl.heartbeat" for event in page["events"])
+    live.say()
+    page = server.http.get(url, params={"since_seq": page["next_seq"]}).json()
+    assert [event["seq"] for event in page["events"]] == [5] and page["next_seq"] == 5
+
+
+def test_a_stream_from_behind_the_end_has_what_comes(server: Server, live: Live) -> None:
+    headers = {"Last-Event-ID": "99999999"}
+    with server.http.stream("GET", jobs(server, live.folder, "events/stream"), headers=headers) as answer:
+        found = blocks(answer.iter_lines())
+        assert json.loads(next(found)["data"])["seq"] == 1
+        live.say()
+        assert next(found)["id"] == "2"
+
+
 def test_a_live_stream_has_every_event_once_and_ends_with_the_run(server: Server, live: Live) -> None:
     """Whoever comes first, in the middle, or with what another one saw last: all have the same."""
     url, found = jobs(server, live.folder, "events/stream"), {}

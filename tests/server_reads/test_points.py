@@ -109,6 +109,33 @@ def test_the_open_step_comes_once_it_can_no_longer_change(server: Server, tmp_pa
         assert steps(after_step=1) == [2, 2] and steps(after_step=2) == [2]
 
 
+def test_who_asks_behind_the_end_is_told_where_that_is(server: Server, tmp_path: Path) -> None:
+    url = jobs(server, tmp_path, "metrics")
+
+    def behind(**params: int) -> tuple[int, list[int]]:
+        """The step that is told, and the steps that come from there."""
+        page = server.http.get(url, params={"after_step": 99_999, **params}).json()
+        assert page["points"] == []
+        at = {"after_attempt": page["next_after"]["attempt"], "after_step": page["next_after_step"]}
+        if "after_attempt" not in params:
+            del at["after_attempt"]
+        found = server.http.get(url, params={**at, "aliases": 0}).json()["points"]
+        return page["next_after_step"], [point["step"] for point in found]
+
+    with RunWriter(tmp_path, job_id="rl_0", label="x") as writer:
+        about: dict[str, int] = {"iteration": 1, "epoch": 1, "weight_version": 0}
+        writer.status(state="running", phase="training")
+        for cursor in ({}, {"after_attempt": 1}, {"after_attempt": 7}):
+            assert behind(**cursor) == (-1, [])
+        for step in (1, 2, 3):
+            writer.metrics({"gspo/loss": 0.1}, step=step, **about)
+        for cursor in ({}, {"after_attempt": 1}, {"after_attempt": 7}):
+            assert behind(**cursor) == (2, [])  # step 3 may still get points
+        writer.status(state="succeeded", phase="done", end_reason="completed")
+        for cursor in ({}, {"after_attempt": 1}, {"after_attempt": 7}):
+            assert behind(**cursor) == (3, [])
+
+
 def test_clients_that_look_while_a_run_grows_and_resumes(server: Server, tmp_path: Path) -> None:
     """Ours knows (attempt, step) and what a resume took back; an old one the largest step, 0 meaning none."""
     folder = tmp_path / "run"

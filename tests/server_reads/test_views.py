@@ -173,6 +173,16 @@ def test_a_read_that_makes_no_sense_is_refused(server: Server, runs: Runs, body:
     assert answer.status_code == {"malformed": 400, "too_large": 413}.get(code, 422)
 
 
+@pytest.mark.parametrize("ref", [[0, 5, 100], [0, 0, 3], [0, 8, 1 << 40]])
+def test_a_place_without_tokens_is_not_said_to_be_damage_for_sure(server: Server, runs: Runs, ref: list[int]) -> None:
+    body = {"read": "tokens", "args": {"ref": ref}}
+    answer = server.http.post(jobs(server, runs("healthy"), "read"), json=body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (409, "unreadable")
+    place = "/".join(map(str, ref))
+    assert error["message"].startswith(f"at {place} there are no tokens of this run, or they are damaged: ")
+
+
 @pytest.mark.parametrize("name", read_module.READS)
 def test_forged_cursors_do_no_harm(server: Server, runs: Runs, name: str) -> None:
     """Whatever a client makes up: an answer, or a refusal that is one of ours."""
