@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.config import ConfigError, Loaded, load
+from trainer.devices import local_gpus
 from trainer.errors import EXIT_CONFIG, EXIT_INTERRUPTED, EXIT_OK, RunError
 from trainer.inference.choose import build_engines, engine_notes, one_engine
 from trainer.inference.engine import Engine, EngineConfigError, EngineError
@@ -28,6 +29,7 @@ from trainer.inference.gateway import Gateway, GatewayError
 from trainer.inference.ledger import CallError, CallPolicy, CallRecord
 from trainer.inference.vllm.process import is_installed
 from trainer.models import ModelNotFound, ResolvedModel, needs_conversion, resolve_model
+from trainer.placing.local import LocalPlacing
 from trainer.processes import remove_stale_socket_folders, spawn
 from trainer.rollout.player import PlayRules
 from trainer.rollout.trajectories import COUNTS, TokenRecordError, assemble
@@ -259,7 +261,9 @@ async def _start_engine(loaded: Loaded, model: ResolvedModel, stack: AsyncExitSt
         tell("progress", message=note)
     engine: Engine | None = None
     try:
-        engine = one_engine(build_engines(loaded.config, model, os.cpu_count() or 1, lambda name: _to_stderr))
+        placing = LocalPlacing(local_gpus(loaded.config, os.environ)[0])  # a test takes place here, whatever the run will
+        await placing.start()
+        engine = one_engine(build_engines(loaded.config, model, placing, lambda name: _to_stderr))
         stack.push_async_callback(engine.stop)
         await engine.start()
     except EngineConfigError as error:

@@ -76,6 +76,7 @@ async def plain_loop(loaded, folder: Path) -> bytes:
         async with Services(config, writer) as services:
             await services.start_task_app()
             model = await services.resolve_model(config.policy.model_name)
+            await services.start_nodes()
             await services.start_engine_and_learner(config, learner_settings(loaded, model.path))
             client, gateway, rows = services.client, services.gateway, []
             rules = play_rules(config, "rl_0", "train", loaded.blend)
