@@ -17,7 +17,7 @@ from trainer import assemble, environment
 from trainer.batch import in_batch_job
 from trainer.config import ConfigError, Loaded
 from trainer.control_room import ControlRoom
-from trainer.errors import EXIT_CONFIG, EXIT_INTERRUPTED, EXIT_OK, RunError, disk_full
+from trainer.errors import EXIT_CONFIG, EXIT_INTERRUPTED, EXIT_OK, RunError, disk_full, not_writable
 from trainer.gpus import Gpus
 from trainer.judge_of_run import RunJudge, judge_of_run
 from trainer.models import needs_conversion
@@ -117,6 +117,8 @@ class Attempt:
             return self._end("failed", "error", error)
         except DiskFull as error:
             return self._end("failed", "error", disk_full(self._writer.paths.root, error))
+        except OSError as error:
+            return self._end("failed", "error", not_writable(self._writer.paths.root, error) or self._internal(error))
         except Exception as error:  # a fault of ours: the run must still end with its cause on record
             return self._end("failed", "error", self._internal(error))
         if reason == "stopped":

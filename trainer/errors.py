@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 EXIT_OK, EXIT_CONFIG, EXIT_FAILED, EXIT_INTERRUPTED = 0, 2, 3, 130
+
+_DISK = {errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE}
 
 
 class RunError(RuntimeError):
@@ -37,4 +40,16 @@ def disk_full(folder: Path, cause: Exception) -> RunError:
         "disk_full",
         f"no space left on the disk of {folder}: {cause}",
         "free some space, then start the run again; what was recorded so far is kept",
+    )
+
+
+def not_writable(folder: Path, cause: OSError) -> RunError | None:
+    """The disk of the run folder takes no writes any more. None: something else failed."""
+    if cause.errno not in _DISK:
+        return None
+    where = f" ({cause.filename})" if cause.filename else ""
+    return RunError(
+        "run_dir",
+        f"the run folder {folder} cannot be written: {cause.strerror}{where}",
+        "make it writable again, then go on with rltui train --resume; what was recorded so far is kept",
     )

@@ -17,7 +17,7 @@ from trainer.resume import Restored, read_restored
 from trainer.rundir.attempts import Earlier, leaves, waits
 from trainer.rundir.checkpoints import list_checkpoints
 from trainer.rundir.layout import RunPaths
-from trainer.rundir.resumable import NotResumable, choose, repoint, tidy
+from trainer.rundir.resumable import NotResumable, choose, damaged, repoint, tidy
 
 
 class OtherRun(ValueError):
@@ -86,7 +86,7 @@ def resumed(arguments: argparse.Namespace, earlier: Earlier) -> Opening:
     """
     folder = earlier.paths.checkpoints
     tidy(folder)
-    anew = arguments.or_anew and not list_checkpoints(folder)
+    anew = arguments.or_anew and not list_checkpoints(folder) and not damaged(folder)
     checkpoint = None if anew else choose(folder, earlier.resumes, arguments.from_step)
     restored = None if checkpoint is None else read_restored(checkpoint, earlier)
     own = (

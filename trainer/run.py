@@ -73,7 +73,7 @@ def _locked(arguments: argparse.Namespace, opening: Opening | None) -> int:
         opening = resumed(arguments, read_earlier(run_dir))
         opening.loaded.export(os.environ)
     waited = waits(run_dir)
-    if opening.earlier is None and (run_dir / "events.jsonl").exists() and not waited:
+    if opening.earlier is None and _has_begun(run_dir) and not waited:
         return _refused("run_exists", f"{run_dir} already holds a run", "choose another --run-dir, or --resume it")
     loaded, earlier, restored = opening.loaded, opening.earlier, opening.restored
     with PatientWriter(
@@ -101,6 +101,12 @@ def _locked(arguments: argparse.Namespace, opening: Opening | None) -> int:
         elif earlier is not None:
             begin_anew(recorder, opening.overrides or {})
         return asyncio.run(Attempt(opening, recorder, writer).run())
+
+
+def _has_begun(run_dir: Path) -> bool:
+    """A start that was killed before its first event leaves nothing that could be resumed."""
+    events = run_dir / "events.jsonl"
+    return events.exists() and events.stat().st_size > 0
 
 
 def _refused(code: str, error: object, hint: str) -> int:

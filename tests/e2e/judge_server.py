@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -49,9 +50,10 @@ class ScriptedJudge:
         return self.answer(list(self._times).index(text), self._times[text])
 
     @contextmanager
-    def serving(self) -> Iterator[ScriptedJudge]:
+    def serving(self, around: Callable[[Starlette], Any] = lambda app: app) -> Iterator[ScriptedJudge]:
+        """`around` may put an ASGI layer before it."""
         app = Starlette(routes=[Route("/v1/chat/completions", self._chat, methods=["POST"])])
-        with serving(app) as url:
+        with serving(around(app)) as url:
             self.url = f"{url}/v1"
             yield self
 

@@ -83,6 +83,13 @@ def test_a_model_that_does_not_exist(trainer):
     check(trainer.run("policy.model_name=/no/such/model"), code=2, state="failed", says="policy.model_name")
 
 
+def test_a_start_that_was_killed_before_its_first_event_can_be_started_again(trainer):
+    begun = trainer.folder / "run-1"
+    begun.mkdir()
+    (begun / "events.jsonl").touch()
+    check(trainer.run("policy.model_name=/no/such/model"), code=2, state="failed", says="policy.model_name")
+
+
 @pytest.mark.slow
 def test_tools_for_a_model_without_tool_calls_end_the_run_with_one_sentence(trainer, tmp_path):
     model = tmp_path / "plain"

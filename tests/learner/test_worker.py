@@ -107,6 +107,7 @@ def test_no_coordinator_is_one_sentence(tmp_path: Path) -> None:
             "micro_batch",
         ),
         (OSError(28, "No space left on device", "/r/w"), "no space left on the disk at /r/w", "free some space"),
+        (OSError(30, "Read-only file system", "/r/w"), "Read-only file system (/r/w)", "--resume"),
         (KeyError("x"), "KeyError", "learner-0.log"),
     ],
 )

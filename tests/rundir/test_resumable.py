@@ -59,6 +59,23 @@ def test_a_wrong_sum_is_named_and_the_next_older_one_offered(tmp_path: Path) -> 
     assert "start a new run from the weights in" in caught.value.hint and "step_2" in caught.value.hint
 
 
+def test_a_changed_manifest_or_stable_is_named_and_half_a_stable_is_no_checkpoint(tmp_path: Path) -> None:
+    for step, name in ((2, "manifest.json"), (4, "STABLE")):
+        path = make(tmp_path, step) / name
+        path.write_bytes(path.read_bytes().replace(b"1", b"2"))
+        with pytest.raises(NotResumable, match=rf"step_{step} is damaged.*manifest.json is not the one in STABLE"):
+            choose(tmp_path, [])
+    make(tmp_path, 6)
+    assert choose(tmp_path, []).step == 6  # what is older than it is not asked for
+    (make(tmp_path, 8) / "STABLE").write_bytes(b"")  # a crash while it was written
+    assert choose(tmp_path, []).step == 6
+    (tmp_path / "step_6" / "STABLE").write_bytes(b"0" * 64)
+    make(tmp_path, 5)
+    with pytest.raises(NotResumable, match="step_6 is damaged") as caught:
+        choose(tmp_path, [])
+    assert "--from 5" in caught.value.hint and choose(tmp_path, [], from_step=5).step == 5
+
+
 def test_no_way_is_offered_that_leads_to_a_damaged_checkpoint(tmp_path: Path) -> None:
     make(tmp_path, 2)
     make(tmp_path, 4, optimizer=False)

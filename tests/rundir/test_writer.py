@@ -11,6 +11,7 @@ import pytest
 
 from tests.rundir.conftest import branch, episode
 from trainer.rundir import Exclusion, GroupRecord, JudgeRecord, ProcessId, RunReader, RunWriter, TokensRemoved
+from trainer.rundir.disk import replace_file
 
 Make = Callable[..., RunWriter]
 
@@ -207,6 +208,31 @@ def test_documents_of_earlier_attempts_stay(root: Path, writer_at: Make) -> None
         3,
     ]
     assert json.loads((root / "environment.1.json").read_text())["attempt"] == 1
+
+
+def test_a_crash_between_two_documents_leaves_one_to_resume_by(root: Path, writer_at: Make, monkeypatch) -> None:
+    with writer_at() as writer:
+        writer.resolved({"schema": 1, "of": 1})
+
+    def killed(paths, name, data, disk=None):
+        if name == "resolved.json":
+            raise KeyboardInterrupt
+        replace_file(paths, name, data, disk)
+
+    with monkeypatch.context() as patch, writer_at(attempt=2) as writer:
+        patch.setattr("trainer.rundir.writer.replace_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            writer.resolved({"schema": 1, "of": 2})
+    assert [json.loads((root / f"resolved{part}.json").read_text())["of"] for part in (".1", "")] == [1, 1]
+
+
+def test_what_a_killed_attempt_half_wrote_is_removed_and_the_lock_of_another_start_is_not(root, writer_at) -> None:
+    with writer_at():
+        (root / ".status.json.tmp-7").write_text("{")
+        (root / ".reserve.tmp-7").write_bytes(bytes(100))
+        (root / ".lock.tmp-8").write_text("{}")
+    with writer_at(attempt=2):
+        assert [path.name for path in root.glob(".*")] == [".lock.tmp-8"]
 
 
 def test_the_reserve_is_real_while_the_run_goes(root: Path, writer_at: Make) -> None:

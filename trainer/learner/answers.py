@@ -47,7 +47,9 @@ def describe(problem: Exception, who: str = "learner") -> Frame:
         return error(f"no space left on the disk{place}", "free some space", fatal=True, code="disk_full")
     if isinstance(problem, OSError):
         where = f" ({problem.filename})" if problem.filename else ""
-        return error(f"{problem.strerror or text}{where}", "", fatal=True)
+        denied = problem.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+        hint = "make it accessible, then go on with rltui train --resume" if denied else f"see logs/{who}-0.log"
+        return error(f"{problem.strerror or text}{where}", hint, fatal=True)
     if isinstance(problem, ValueError):
         return error(text, "", fatal=True)
     return error(f"{type(problem).__name__}: {text}", f"see logs/{who}-0.log", fatal=True)

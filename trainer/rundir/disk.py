@@ -155,6 +155,13 @@ def replace_file(paths: RunPaths, name: str, data: bytes, disk: Disk | None = No
     sync_folder(target.parent)
 
 
+def remove_half_written(folder: Path) -> None:
+    """What a killed process was about to put in a file's place here. A lock's is of a start that may be going on."""
+    for aside in folder.glob(".*.tmp-*"):
+        if not aside.name.startswith(".lock."):
+            aside.unlink(missing_ok=True)
+
+
 def sync_folder(path: Path) -> None:
     """Make renames in a folder last. File systems that cannot sync a folder are taken as they are."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -19,8 +19,10 @@ from trainer.rundir.checkpoints import (
     read_checkpoint,
     verify_checkpoint,
 )
+from trainer.rundir.disk import remove_half_written
 from trainer.rundir.resume import Resumed
 
+SUM_BYTES = 64  # a sha256 in hexadecimal
 _ASIDE = re.compile(r"\.(step_\d+)\.(tmp|old)\Z")
 
 
@@ -41,6 +43,10 @@ def choose(
     """
     found = counting(list_checkpoints(folder), resumes)
     resumable = [checkpoint for checkpoint in found if checkpoint.resumable]
+    newest_whole = resumable[-1].step if resumable else -1
+    if from_step is None and (newer := [path for path in damaged(folder) if _step_of(path) > newest_whole]):
+        what = f"{newer[-1]} is damaged: the checksum of its {MANIFEST} is not the one in {STABLE}"
+        raise NotResumable(what, _other_way(found, resumable))
     if from_step is not None:
         chosen = next((checkpoint for checkpoint in found if checkpoint.step == from_step), None)
         if chosen is None:
@@ -66,6 +72,16 @@ def choose(
     return chosen
 
 
+def damaged(folder: Path) -> list[Path]:
+    """Finished checkpoints that no reader takes for one any more, by step: their manifest or STABLE has changed.
+
+    A STABLE that is not whole was never finished.
+    """
+    named = [path for path in folder.glob("step_*") if _is_checkpoint_name(path.name)]
+    finished = [path for path in named if (path / STABLE).is_file() and (path / STABLE).stat().st_size >= SUM_BYTES]
+    return sorted((path for path in finished if read_checkpoint(path) is None), key=_step_of)
+
+
 def _other_way(results: Sequence[Checkpoint], resumable: Sequence[Checkpoint]) -> str:
     """The newest of `resumable` to go on from, else of `results` to begin with; none is offered that is damaged."""
     if (whole := _newest_whole(resumable)) is not None:
@@ -83,6 +99,7 @@ def tidy(folder: Path) -> None:
     """Removes what a crash left half built; a checkpoint that was put aside to be replaced is put back."""
     if not folder.is_dir():
         return
+    remove_half_written(folder)
     for path in sorted(folder.iterdir()):
         aside = _ASIDE.match(path.name)
         if aside and aside[2] == "old" and read_checkpoint(folder / aside[1]) is None and (path / STABLE).is_file():
@@ -102,6 +119,10 @@ def repoint(folder: Path, latest: Checkpoint, best_step: int | None) -> None:
         point(folder, "best", best)
     else:
         (folder / "best.json").unlink(missing_ok=True)
+
+
+def _step_of(path: Path) -> int:
+    return int(path.name.removeprefix("step_"))
 
 
 def _is_checkpoint_name(name: str) -> bool:

@@ -20,6 +20,7 @@ from trainer.rundir.disk import (
     Disk,
     DiskFull,
     Reserve,
+    remove_half_written,
     replace_file,
     retry_with_reserve,
     sync_folder,
@@ -76,6 +77,7 @@ class RunWriter:
         self._disk = disk or Disk()
         self._clock = clock
         self.paths.create(checkpoint_dir)
+        remove_half_written(self.paths.root)
         self._reserve = Reserve(self.paths, self._disk)
         if not self._reserve.take():
             self._give_up_reserve()
@@ -307,13 +309,15 @@ class RunWriter:
         self._replace("environment.json", {"attempt": self.attempt, "created_at": iso(self._clock()), **document})
 
     def _keep_earlier(self, name: str) -> None:
-        kept = self.paths.root / name.replace(".json", f".{self.attempt - 1}.json")
+        kept = name.replace(".json", f".{self.attempt - 1}.json")
         current = self.paths.root / name
-        if self.attempt > 1 and current.is_file() and not os.path.lexists(kept):
-            os.replace(current, kept)
+        if self.attempt > 1 and current.is_file() and not os.path.lexists(self.paths.root / kept):
+            self._replace_bytes(kept, self.paths.read(name))  # a copy: a crash right after it must leave both
 
     def _replace(self, name: str, document: Any) -> None:
-        data = encode(document) + b"\n"
+        self._replace_bytes(name, encode(document) + b"\n")
+
+    def _replace_bytes(self, name: str, data: bytes) -> None:
         retry_with_reserve(lambda: replace_file(self.paths, name, data, self._disk), self._give_up_reserve)
 
     def _first_status(self, job_id: str, label: str, identity: ProcessId) -> RunStatus:

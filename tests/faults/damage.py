@@ -1,0 +1,38 @@
+"""Damage to the files of a run that is at rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FILES = {
+    "weights": "*.safetensors",
+    "optimizer": "optimizer/*.safetensors",
+    "state": "state.json",
+    "manifest": "manifest.json",
+    "stable": "STABLE",
+}
+
+
+def damage_line(run: Path, name: str, draw: float, *, torn: bool) -> tuple[str, int] | None:
+    """After the last line another one that cannot be read, without its end (`torn`) or whole.
+
+    Returns:
+        Its file and byte; None where there is no line yet, or one is torn already.
+    """
+    path = run / name
+    lines = path.read_bytes().split(b"\n") if path.is_file() else []
+    if len(lines) < 2 or lines[-1]:
+        return None
+    last, size = lines[-2], path.stat().st_size
+    with path.open("ab") as file:
+        file.write(last[: 1 + int(draw * len(last) * 0.8)] if torn else b"\x00{" + last[2:] + b"\n")
+    return name, size
+
+
+def file_of(checkpoint: Path, which: str) -> Path:
+    return min(checkpoint.glob(FILES[which]))
+
+
+def with_another_bit(data: bytes, draw: float) -> bytes:
+    at = int(draw * (len(data) - 1))
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
