@@ -261,7 +261,9 @@ async def _start_engine(loaded: Loaded, model: ResolvedModel, stack: AsyncExitSt
         tell("progress", message=note)
     engine: Engine | None = None
     try:
-        placing = LocalPlacing(local_gpus(loaded.config, os.environ)[0])  # a test takes place here, whatever the run will
+        placing = LocalPlacing(
+            local_gpus(loaded.config, os.environ)[0]
+        )  # a test takes place here, whatever the run will
         await placing.start()
         engine = one_engine(build_engines(loaded.config, model, placing, lambda name: _to_stderr))
         stack.push_async_callback(engine.stop)

@@ -87,7 +87,7 @@ def _in_order(cells: Iterable[Piece], width: int) -> str:
         if (y, x) != (row, column):
             back = column - x
             beneath = y == row + 1 and 0 <= back <= _NEAR and column < width
-            sent.append("\x1b[B" + (f"\x1b[{back}D" if back else "") if beneath else f"\x1b[{y + 1};{x + 1}H")
+            sent.append("\x1b[B" + "\b" * back if beneath else f"\x1b[{y + 1};{x + 1}H")
         if codes != now:
             sent.append(_change(now, codes))
             now = codes

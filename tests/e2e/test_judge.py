@@ -237,6 +237,7 @@ def test_a_rubric_that_nobody_has_is_refused_before_any_model_is_loaded(trainer)
     assert status["error"]["code"] == "judge_rubric" and not (run.run_dir / "logs/learner-0.log").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_pays_for_no_answer_twice(trainer):
     with ScriptedJudge().serving() as server:
         sets = (*EXACT, *server.sets, "training.iterations_per_epoch=4", "evaluation.every_n_iters=0")

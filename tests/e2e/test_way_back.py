@@ -37,6 +37,7 @@ def test_a_gateway_on_every_interface_is_reached_at_the_one_that_leads_to_the_ap
     assert not any(episode["excl"] for episode in run.lines("rollouts/index.jsonl"))
 
 
+@pytest.mark.slow
 def test_a_tunnel_that_breaks_is_opened_again_and_the_run_goes_on(trainer, app, tmp_path):
     path = f"{install(tmp_path)}{os.pathsep}{os.environ['PATH']}"
     fake = {"PATH": path, "FAKE_CLOUDFLARED": str(tmp_path), "FAKE_CLOUDFLARED_FORWARD": HOST}

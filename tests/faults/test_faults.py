@@ -15,6 +15,8 @@ from tests.faults.plan import Injection, Plan
 from tests.faults.record import Record
 from tests.faults.story import ROOT, E, Story
 
+pytestmark = pytest.mark.slow
+
 KINDS = [["app:bad_json", "stop:inference", "kill:coordinator"], ["app:drop"]]  # of each attempt
 
 
@@ -101,7 +103,6 @@ def test_the_checker_finds(story: Story, planted: str, tmp_path: Path) -> None:
     assert any(says in problem for problem in found), found
 
 
-@pytest.mark.slow
 def test_many_faults_of_every_kind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.faults", "--json", "--seed", "1000", "--count", "40", "--long"]
     done = subprocess.run(

@@ -113,4 +113,9 @@ def fails(path: str) -> None:
 if __name__ == "__main__":
     stand_in = Server()
     stand_in.fails, stand_in.missing = fails, set(os.environ.get(MISSING, "").split())
-    uvicorn.run(stand_in.app, uds=sys.argv[sys.argv.index("--uds") + 1], log_config=None, lifespan="off")
+    uvicorn.run(
+        stand_in.app,
+        uds=next(word.partition("=")[2] for word in sys.argv if word.startswith("--uds=")),
+        log_config=None,
+        lifespan="off",
+    )

@@ -47,6 +47,7 @@ def events(server, job_id):
     return server.get(f"/rl/jobs/{job_id}/events", limit=5_000)["events"]
 
 
+@pytest.mark.slow
 def test_a_real_job_over_a_killed_server_a_stop_and_a_resume(server):
     barrier = threading.Barrier(2)
 

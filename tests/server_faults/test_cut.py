@@ -26,6 +26,8 @@ from tests.server_reads.serving import job_of
 from tests.server_reads.test_files import big_checkpoint
 from tests.sources.test_run_source import drained
 
+pytestmark = pytest.mark.slow
+
 STREAMS = ("metrics", "events", "update_lines", "groups")
 
 
@@ -79,7 +81,7 @@ class Train(threading.Thread):
         return [int(line.split()[1].partition("/")[0]) for line in self.lines if line.startswith("step ")]
 
 
-@pytest.mark.parametrize("seconds", [5.0, pytest.param(60.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [5.0, 60.0])
 def test_followers_of_every_kind_have_all_after_cuts(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
@@ -131,7 +133,7 @@ def test_followers_of_every_kind_have_all_after_cuts(
 
 
 @pytest.mark.parametrize("silent", [True, False])
-@pytest.mark.parametrize("size", [24 << 20, pytest.param(1 << 30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [24 << 20, 1 << 30])
 def test_a_checkpoint_goes_on_from_where_the_cut_left_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, silent: bool
 ) -> None:

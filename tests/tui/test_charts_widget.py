@@ -96,6 +96,7 @@ async def test_a_hidden_chart_draws_nothing_and_is_right_when_it_comes_back(monk
 
 async def test_what_a_chart_looked_like_before_it_was_hidden_is_not_kept() -> None:
     """A tab that is told of its data in the moment in which it comes."""
+
     class Coming(Chart):
         is_on_screen_now = True
 
