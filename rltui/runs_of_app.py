@@ -100,9 +100,11 @@ class RunsOfApp:
         return cast("RunsScreen", self._screen("runs"))
 
     def stop_watching(self) -> None:
-        for watcher in (self._folder, self.opened, *self._servers.values()):
+        for watcher in (self._folder, *self._servers.values()):
             if watcher is not None:
-                watcher.close()
+                watcher.stop()
+        if self.opened is not None:
+            self.opened.close()
 
     # The open run
 

@@ -79,9 +79,6 @@ class Watcher(threading.Thread):
         self._jobs.append(job)
         self._wake.set()
 
-    def close(self) -> None:
-        self.stop()
-
     def stop(self) -> None:
         """Ends after the look that goes on now. Does not wait for it."""
         self._stopped = True

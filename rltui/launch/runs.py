@@ -166,10 +166,11 @@ def _job(backend: Backend, job_id: str, server: str) -> RunAt:
     except BackendError as error:
         if error.status != 404:
             raise NoSuchRun(f"{server}: {clean(error.detail, 600)}{_advice(error.status)}") from error
-        begins = [found for found in _newest(backend) if found.startswith(job_id)]
+        newest = _newest(backend)
+        begins = [found for found in newest or () if found.startswith(job_id)]
         if job_id and len(begins) == 1:
             return _job(backend, begins[0], server)
-        raise NoSuchRun(f"there is no job {clean(job_id, 100)!a} at {server}{_others(backend)}") from error
+        raise NoSuchRun(f"there is no job {clean(job_id, 100)!a} at {server}{_others(newest)}") from error
     return _run(backend, job_id, server)
 
 
@@ -201,23 +202,19 @@ def _advice(status: int | None) -> str:
     return "; put the server's token in the variable RLTUI_API_KEY" if status == 401 else ""
 
 
-def _newest(backend: Backend) -> list[str]:
-    """Ids of the jobs that a beginning may mean."""
+def _newest(backend: Backend) -> list[str] | None:
+    """Ids of the jobs that a beginning may mean, the newest first; None: they are not told."""
     from rltui.backend import BackendError
 
     try:
         jobs = backend.get("/rl/jobs", limit=LISTED).get("jobs") or []
     except BackendError:
-        return []
+        return None
     return [str(job.get("job_id")) for job in jobs]
 
 
-def _others(backend: Backend) -> str:
+def _others(newest: list[str] | None) -> str:
     """The newest ones that are there, in words."""
-    from rltui.backend import BackendError
-
-    try:
-        jobs = backend.get("/rl/jobs", limit=NAMED).get("jobs") or []
-    except BackendError:
+    if newest is None:
         return ""
-    return f"; there are {', '.join(clean(job.get('job_id'), 40) for job in jobs)}" if jobs else "; it has none"
+    return f"; there are {', '.join(clean(job_id, 40) for job_id in newest[:NAMED])}" if newest else "; it has none"

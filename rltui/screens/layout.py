@@ -56,6 +56,10 @@ class ScreenCompositor(Compositor):
                 first, end = rows.get(row, (left, left))
                 rows[row] = min(first, left), max(end, left + width)
         whole, _ = self.visible_widgets, self.cuts
+        for widget, (region, clip) in whole.items():
+            seen = region.intersection(clip)
+            if any(dirty.contains_region(seen) for dirty in self._dirty_regions):
+                widget._exchange_repaint_regions()  # all of it is drawn now, and not once more with its next change
         self._visible_widgets = {
             widget: place
             for widget, place in whole.items()

@@ -36,19 +36,21 @@ def job_server(jobs: Jobs, access: Access) -> Starlette:
     app = Starlette(
         routes=[Mount("/api", routes=api)],
         middleware=[Middleware(Faults), Middleware(Guard, access=access)],
-        exception_handlers={Refused: _refused, HTTPException: _http},  # type: ignore[dict-item]
+        exception_handlers={Refused: _refused, HTTPException: _http},
         lifespan=life,
     )
     app.state.jobs = jobs
     return app
 
 
-async def _refused(request: Request, error: Refused) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
     return error.response()
 
 
-async def _http(request: Request, error: HTTPException) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     """Starlette's own: no such route, no such method."""
+    assert isinstance(error, HTTPException)
     if error.status_code == 404:
         return catalog.no_route(request.method, request.url.path.removeprefix("/api")).response()
     return Refused(error.status_code, "no_such_method", f"{request.method[:10]} is not served here").response()

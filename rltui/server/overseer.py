@@ -82,8 +82,10 @@ class Overseer:
         for row, devices in startable(self.places, holding, self.table.stages(QUEUED)):
             try:
                 self.start(row, devices)
-            except Exception:
+            except Exception as error:  # a fault of ours: told once, and not met again with each look
                 log.exception("job %s could not be started", row.job_id)
+                message = f"the server met a fault of its own as it started this job: {type(error).__name__}"
+                self._fail(row, {"code": "internal", "message": message, "hint": "the server's log has the place"})
 
     def _follow(self, row: JobRow) -> None:
         folder = self.folder(row)

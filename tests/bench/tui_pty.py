@@ -109,11 +109,13 @@ class Bench:
 
     def cursor(self, run: Path) -> Numbers:
         with self.session(self.command, "attach", run) as session:
-            session.wait_for(lambda session: session.first_text())
-            session.press("M")
-            session.drain_until_quiet(3000)
-            session.press("enter")
-            session.drain_until_quiet(500)
+            session.wait_for("SUCCEEDED")
+            session.send("M")
+            session.wait_for("charts 1-6 of")  # a key that comes before them is for another tab
+            session.drain_until_quiet(1000)
+            for key in ("enter", "left"):  # into the first chart, and its cursor into view
+                session.send(key)
+                session.drain_until_quiet(500)
             presses = [self.move(session, 0, keys=("left", "left")) for _ in range(min(self.keys, 30))]
             return {"cursor_six_bytes": statistics.median(press.bytes for press in presses)}
 

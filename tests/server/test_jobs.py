@@ -381,3 +381,22 @@ def test_a_deleted_run_of_somebody_else_holds_no_place(make_jobs):
     folder.rename(folder.parent / ".away")
     ended(jobs, row, "succeeded")
     assert jobs.queue()["running"] == 0
+
+
+def test_a_fault_of_ours_at_a_start_ends_that_job_with_its_cause_and_no_other(make_jobs, monkeypatch):
+    jobs, real = make_jobs(), rltui.server.overseer.keys_for
+    first, second = make(jobs), make(jobs)
+    starts = []
+
+    def keys(*given):
+        starts.append(given)
+        if len(starts) == 1:
+            raise RuntimeError("planted")
+        return real(*given)
+
+    monkeypatch.setattr(rltui.server.overseer, "keys_for", keys)
+    jobs.open()
+    error = ended(jobs, first, "failed")["error"]
+    assert error["code"] == "internal" and "RuntimeError" in error["message"] and "log" in error["hint"]
+    ended(jobs, second, "succeeded")
+    assert len(starts) == 2  # the first was not tried again and again

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rltui.backend import Backend, BackendError, backend_url, is_loopback, normal_url, token_for
 from rltui.sdk.api.train.polling import Polling, sleep
@@ -150,7 +150,7 @@ class RLJob:
 
     def get_status(self) -> JobStatus:
         """The job as it is now. Raises RuntimeError before submit; BackendError."""
-        return self._backend.get(self._path)  # type: ignore[return-value]
+        return cast(JobStatus, self._backend.get(self._path))
 
     def poll_until_complete(
         self,
@@ -174,7 +174,7 @@ class RLJob:
         polling = Polling(self._submitted, timeout, on_status)
         while (done := polling.take(self._ask())) is None:
             sleep(polling.pause(interval))
-        return done  # type: ignore[return-value]
+        return cast(JobStatus, done)
 
     async def wait(
         self,
@@ -187,7 +187,7 @@ class RLJob:
         polling = Polling(self._submitted, timeout, on_status)
         while True:
             if (done := polling.take(await asyncio.to_thread(self._ask))) is not None:
-                return done  # type: ignore[return-value]
+                return cast(JobStatus, done)
             await asyncio.sleep(polling.pause(interval))
 
     def get_results(self) -> Results:
@@ -211,7 +211,7 @@ class RLJob:
     def resume(self, from_step: int | None = None, overrides: Mapping[str, Any] | None = None) -> JobStatus:
         """A further attempt of a job that has ended, from its newest checkpoint or that of `from_step`."""
         body = {"overrides": dict(overrides or {})} | ({} if from_step is None else {"from": from_step})
-        return self._backend.post(f"{self._path}/resume", body)  # type: ignore[return-value]
+        return cast(JobStatus, self._backend.post(f"{self._path}/resume", body))
 
     def events(self, since_seq: int = 0) -> list[dict[str, Any]]:
         """All events after that one, as far as there are any now."""
