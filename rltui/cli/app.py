@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,12 +72,14 @@ def _serve(args: argparse.Namespace) -> int:
     options += ["--fps", f"{args.fps:g}"] if args.fps else []
     options += [f"--{name}" for name in ("ascii", "no_mouse", "readonly", "quiet") if getattr(args, name)]
     secret = new_secret()
-    say(f"open http://{HOST}:{port}/?key={secret} in a browser of this machine; Ctrl-C ends it, runs go on")
     try:
+        with socket.create_server((HOST, port)):  # taken, it is said before an address is
+            pass
+        say(f"open http://{HOST}:{port}/?key={secret} in a browser of this machine; Ctrl-C ends it, runs go on")
         serve([option.replace("no_mouse", "no-mouse") for option in options], port, secret)
     except OSError as error:
         raise CliError(
-            f"port {port} of {HOST} cannot be used: {error.strerror or error}; give another --port"
+            f"port {port} of {HOST} cannot be used: {os.strerror(error.errno or 0)}; give another --port"
         ) from error
     return OK
 

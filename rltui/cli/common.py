@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rltui.cli.output import FAILED, CliError, Json, program, say
+from rltui.cli.output import FAILED, USAGE, CliError, Json, program, say
 from rltui.launch.runs import RunAt, in_folder, is_address, run_at, with_job
 from rltui.sources.base import TERMINAL, RunSource, Slice, Unreadable
-from rltui.sources.find import NoSuchRun, default_runs_dir, find_run, job_id_of
+from rltui.sources.find import NoAnswer, NoSuchRun, default_runs_dir, find_run, job_id_of
 from rltui.text import clean
 
 if TYPE_CHECKING:
@@ -44,7 +44,13 @@ def named_run(text: str, runs_dir: Path | None) -> RunAt:
     try:
         return run_at(text) if is_address(text) else with_job(in_folder(find_run(text, runs_dir or default_runs_dir())))
     except NoSuchRun as error:
-        raise CliError("\n".join(clean(line, 1000) for line in str(error).splitlines())) from error
+        raise not_found(error) from error
+
+
+def not_found(error: NoSuchRun) -> CliError:
+    """What to do stands in a line of its own; who gives no answer has failed, who is not there was named wrongly."""
+    text = "\n".join(clean(line, 1000) for line in str(error).splitlines())
+    return CliError(text, code=FAILED if isinstance(error, NoAnswer) else USAGE)
 
 
 def launcher_of(target: str) -> Launcher:

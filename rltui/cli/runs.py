@@ -6,8 +6,8 @@ import argparse
 import shutil
 from pathlib import Path
 
-from rltui.cli.common import age_s, summary
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, program, say, words
+from rltui.cli.common import age_s, not_found, summary
+from rltui.cli.output import OK, CliError, Json, add_data_options, emit, program, say, words
 from rltui.cli.progress import duration, number
 from rltui.cli.table import table
 from rltui.launch.runs import in_folder, is_address, runs_at
@@ -50,7 +50,7 @@ def _jobs(server: str) -> list[Json]:
     try:
         return [summary(run, status) for run, status in runs_at(server)]
     except NoSuchRun as error:
-        raise CliError(clean(error, 1000), code=FAILED) from error
+        raise not_found(error) from error
 
 
 def _listed(folder: Path, given: bool) -> list[Path]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from rltui.sources.base import Json, RunSource
-from rltui.sources.find import NoSuchRun
+from rltui.sources.find import NoAnswer, NoSuchRun
 from rltui.text import clean
 
 if TYPE_CHECKING:
-    from rltui.backend import Backend
+    from rltui.backend import Backend, BackendError
 
 SCHEMES = ("http://", "https://", "ssh://")
 PAGE = 200  # jobs asked for at a time
@@ -81,7 +81,7 @@ def runs_at(server: str) -> list[tuple[RunAt, Json]]:
             if not page.get("has_more") or after is None:
                 return found
     except BackendError as error:
-        raise NoSuchRun(f"{server}: {clean(error.detail, 600)}{_advice(error.status)}") from error
+        raise _failed(server, error) from error
 
 
 def server_at(server: str) -> Backend:
@@ -93,7 +93,7 @@ def server_at(server: str) -> Backend:
     try:
         return tunnel_to(server).backend() if server.startswith("ssh://") else backend_at(server)
     except LaunchError as error:
-        raise NoSuchRun(f"{error}\n{error.hint}".rstrip()) from error
+        raise (NoSuchRun if error.refused else NoAnswer)(f"{error}\n{error.hint}".rstrip()) from error
 
 
 def split(address: str) -> tuple[str, str]:
@@ -165,7 +165,7 @@ def _job(backend: Backend, job_id: str, server: str) -> RunAt:
         backend.get(f"/rl/jobs/{quote(job_id, safe='')}")
     except BackendError as error:
         if error.status != 404:
-            raise NoSuchRun(f"{server}: {clean(error.detail, 600)}{_advice(error.status)}") from error
+            raise _failed(server, error) from error
         newest = _newest(backend)
         begins = [found for found in newest or () if found.startswith(job_id)]
         if job_id and len(begins) == 1:
@@ -196,6 +196,14 @@ def _status(job: Json) -> Json:
         "eta_s": progress.get("eta_s"),
         "latest": job.get("metrics") or {},
     }
+
+
+def _failed(server: str, error: BackendError) -> NoSuchRun:
+    """Of a server that gives no jobs, with what to do."""
+    if error.status is None:
+        return NoAnswer(f"{clean(error.detail, 600)}\n`rltui serve` starts a server there; is the address right?")
+    kind = NoAnswer if error.passing else NoSuchRun
+    return kind(f"{server}: {clean(error.detail, 600)}{_advice(error.status)}")
 
 
 def _advice(status: int | None) -> str:

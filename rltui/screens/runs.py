@@ -286,7 +286,8 @@ class RunsScreen(AppScreen):
         try:
             name = server_name(server)
         except NoSuchRun as error:
-            event.prompt.set_note(str(error), "watch")
+            event.prompt.set_note("no address; such as ssh://USER@HOST", "watch")
+            self.say(str(error), "watch")
             return
         self._leave_attach(event)
         own_app(self).add_server(name)

@@ -17,6 +17,10 @@ class NoSuchRun(LookupError):
     """Says what was looked for, where, and what is there."""
 
 
+class NoAnswer(NoSuchRun):
+    """Where it should be nobody answers now."""
+
+
 def default_runs_dir() -> Path:
     return Path(os.environ.get(RUNS_DIR_VARIABLE) or "runs")
 

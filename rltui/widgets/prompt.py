@@ -34,7 +34,7 @@ class Prompt(Horizontal):
     Prompt { height: 1; width: 1fr; display: none; }
     Prompt.-open { display: block; }
     Prompt > Static { width: auto; height: 1; padding: 0 1 0 0; }
-    Prompt > .prompt--note { padding: 0 0 0 1; }
+    Prompt > .prompt--note { padding: 0 0 0 1; max-width: 60%; }
     Prompt > Input, Prompt > Input:focus {
         width: 1fr; height: 1; border: none; padding: 0; background: transparent; background-tint: transparent;
     }

@@ -332,7 +332,8 @@ class LaunchScreen(AppScreen):
         try:
             target(event.value)
         except NoSuchTarget as error:
-            event.prompt.set_note(str(error), "watch")
+            event.prompt.set_note("no target; such as ssh://USER@HOST", "watch")
+            self.say(str(error), "watch")
             return
         event.prompt.close()
         self._aim(event.value)
