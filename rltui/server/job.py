@@ -9,7 +9,7 @@ from typing import Any
 from rltui.server.damage import DAMAGED, unreadable
 from rltui.server.files import named_files
 from rltui.server.record import parsed_status, read_status
-from rltui.server.table import JobRow
+from rltui.server.table import OVER, JobRow
 from rltui.server.urls import without_user
 from rltui.sources.base import TERMINAL
 from rltui.sources.early import early_end
@@ -86,6 +86,31 @@ def short(row: JobRow, status: Json) -> Json:
 def listed(row: JobRow, folder: Path) -> Json:
     """The object as it stands in lists: without what its client noted."""
     return {name: value for name, value in document(row, folder).items() if name != "metadata"}
+
+
+class Listing:
+    """`listed` for lists, which viewers ask for every few seconds: of a job that is over the object is made again only
+    when its record is another."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[tuple[object, ...], Json]] = {}
+
+    def of(self, row: JobRow, folder: Path) -> Json:
+        if row.stage != OVER:
+            return listed(row, folder)
+        stamp = (row.attempt, *(_stamp(folder / name) for name in ("status.json", "events.jsonl", "checkpoints")))
+        kept = self._kept.get(row.job_id)
+        if kept is None or kept[0] != stamp:
+            kept = self._kept[row.job_id] = stamp, listed(row, folder)
+        return kept[1]
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        about = path.lstat()
+    except OSError:
+        return 0, 0, 0
+    return about.st_ino, about.st_mtime_ns, about.st_size
 
 
 def document(row: JobRow, folder: Path) -> Json:

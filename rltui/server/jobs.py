@@ -16,7 +16,7 @@ from rltui.server import record
 from rltui.server.answers import Refused
 from rltui.server.bodies import read_body
 from rltui.server.intake import Intake
-from rltui.server.job import present, word
+from rltui.server.job import Listing, present, word
 from rltui.server.overseer import Overseer
 from rltui.server.slots import Places
 from rltui.server.submit import House, check_live, further, loaded_of, wants
@@ -43,6 +43,7 @@ class Jobs:
         make_folder(house.runs_dir, parents=True)
         self.lock = threading.RLock()
         self.table = Table(house.runs_dir / TABLE)
+        self.listing = Listing()
         self._keys: dict[str, str] = {}
         self._overseer = Overseer(self.table, house, places, LocalLauncher(), self._keys, self._folder)
         self._intake = Intake(self.table, house)

@@ -18,7 +18,6 @@ from rltui.server.answers import Refused, answer
 from rltui.server.auth import MAX_BODY
 from rltui.server.damage import DAMAGED, refusal
 from rltui.server.job import artifacts, document, present, seen, short
-from rltui.server.job import listed as brief
 from rltui.server.jobs import Jobs
 from rltui.server.read import body_of
 from rltui.server.reads import PREFIXES
@@ -65,7 +64,7 @@ async def listed(request: Request) -> Response:
         if after is not None:
             places = [i for i, row in enumerate(rows) if row.job_id == after]
             rows = rows[places[0] + 1 :] if places else _older(rows, jobs, after)
-        found = [brief(row, jobs.house.runs_dir / row.folder) for row in rows[:limit]]
+        found = [jobs.listing.of(row, jobs.house.runs_dir / row.folder) for row in rows[:limit]]
         more = len(rows) > limit
         return {"jobs": found, "data": found, "has_more": more, "next_cursor": rows[limit - 1].job_id if more else None}
 

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import rltui.server.job
 import rltui.server.overseer
 from rltui.server import record
 from rltui.server.answers import Refused
@@ -381,6 +382,24 @@ def test_a_deleted_run_of_somebody_else_holds_no_place(make_jobs):
     folder.rename(folder.parent / ".away")
     ended(jobs, row, "succeeded")
     assert jobs.queue()["running"] == 0
+
+
+def test_a_job_that_is_over_is_read_again_only_where_its_record_is_another(make_jobs, monkeypatch):
+    jobs, made = make_jobs(), []
+    jobs.open()
+    row = make(jobs)
+    ended(jobs, row, "succeeded")
+    folder = jobs.folder(row.job_id)
+    real = rltui.server.job.listed
+    monkeypatch.setattr(rltui.server.job, "listed", lambda *given: made.append(given) or real(*given))
+    assert jobs.listing.of(row, folder) == jobs.listing.of(row, folder) == real(row, folder)
+    assert len(made) == 1
+    status = folder / "status.json"
+    status.write_text(json.dumps(json.loads(status.read_text()) | {"step": 1}))
+    assert jobs.listing.of(row, folder)["progress"]["updates"] == 1 and len(made) == 2
+    row.stage = "queued"  # it goes on
+    jobs.listing.of(row, folder), jobs.listing.of(row, folder)
+    assert len(made) == 4
 
 
 def test_a_fault_of_ours_at_a_start_ends_that_job_with_its_cause_and_no_other(make_jobs, monkeypatch):
