@@ -59,13 +59,17 @@ def type_at_once(app: RltuiApp, *keys: str) -> None:
         app.post_message(events.Key(key, key_to_character(key)))
 
 
-async def until(app: RltuiApp, what: str | Callable[[], Any]) -> str:
-    """Wait until the text is on the screen, or the test holds. Gives the screen. AssertionError: it never was."""
+async def until(app: RltuiApp, *what: str | Callable[[], Any]) -> str:
+    """Wait until each text is on the screen and each test holds. Gives the screen. AssertionError: it never was.
+
+    Panes paint one after the other: what stands in two of them is waited for in one call.
+    """
     deadline = asyncio.get_running_loop().time() + WAIT_S
     while True:
         text = screen_text(app) if app.screen_stack else ""
-        if what in text if isinstance(what, str) else what():
+        missing = [each for each in what if not (each in text if isinstance(each, str) else each())]
+        if not missing:
             return text
         assert app.failure is None, app.failure
-        assert asyncio.get_running_loop().time() < deadline, f"never: {what!r}\n{text}"
+        assert asyncio.get_running_loop().time() < deadline, f"never: {missing!r}\n{text}"
         await asyncio.sleep(0.01)

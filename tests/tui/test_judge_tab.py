@@ -93,9 +93,13 @@ async def test_the_tab_and_a_jump_from_a_point_to_its_episodes(run):
         await pilot.press("J")
         await until(app, "of the last iteration")
         await until(app, ", of all calls")
-        text = await until(app, f"rank corr. {told['recent']['agreement']:+.2f}, newest {told['judged']}")
-        assert "gpt-5-nano (openai)" in text and f"{told['tries']}, 0 known already" in text
-        assert "fact" in text and "style" in text and "limit 30 s" in text
+        await until(
+            app,
+            f"rank corr. {told['recent']['agreement']:+.2f}, newest {told['judged']}",
+            "gpt-5-nano (openai)",
+            f"{told['tries']}, 0 known already",
+            *("fact", "style", "limit 30 s"),
+        )
         scatter = app.screen.query_one(Scatter)
         app.screen.set_focus(scatter)
         await until(app, lambda: scatter.has_focus)

@@ -331,8 +331,8 @@ async def test_the_last_data_of_a_folder_that_vanished_stay_dim_and_come_back(fo
         assert len(bright) > 1
         run.rename(folder / ".aside")
         app.opened.look_now()
-        text = await until(app, "stale")
-        assert "no values yet" not in text and "the run is gone" in text and "SUCCEEDED" in text
+        text = await until(app, "stale", "the run is gone", "SUCCEEDED")
+        assert "no values yet" not in text
         assert len(colors_of(app, "Overview Chart")) < len(bright)
         for key, never in (("J", "was judged"), ("M", "mean -"), ("R", "No episode"), ("I", "not known yet")):
             await pilot.press(key)
@@ -359,14 +359,14 @@ async def test_a_folder_that_vanished_before_it_was_read_is_said_everywhere(fold
     monkeypatch.setattr(LocalRunSource, "status", status)
     app = build(folder, run_dir=run)
     async with app.run_test(size=(140, 40)) as pilot:
-        text = await until(app, "It cannot be read")
-        assert "Waiting for the first step" not in text and "STARTING" not in text and "UNREADABLE" in text
+        text = await until(app, "It cannot be read", "UNREADABLE")
+        assert "Waiting for the first step" not in text and "STARTING" not in text
         await pilot.press("P")
         text = await until(app, "THE PAST  it cannot be read")
         assert "Waiting" not in text and "0/0" not in text
         await pilot.press("P", "7")
-        text = await until(app, "7 Doctor]")
-        assert "Reading the run" not in text and "UNREADABLE" in text
+        text = await until(app, "7 Doctor]", "UNREADABLE")
+        assert "Reading the run" not in text
 
 
 async def test_a_tab_that_is_shown_while_it_is_made_has_its_content(folder):

@@ -98,8 +98,7 @@ async def test_the_tab_shows_the_numbers_of_the_verb(tmp_path):
     async with app.run_test(size=(120, 40)) as pilot:
         await until(app, "step 16/")
         await pilot.press("I")
-        text = await until(app, "100 %")
-        text = await until(app, "is the limit")
+        text = await until(app, "100 %", "is the limit", f"{told['queue']['ready']} of {told['queue']['need']}")
         assert told["bound"]["word"] in text and told["bound"]["text"] in text
         for words, _, n, _ in split_rows(told):
             assert any(words in line and f"{n} %" in line for line in text.splitlines())

@@ -53,11 +53,9 @@ async def test_from_nothing_to_a_verdict_that_comes_while_another_screen_is_show
         assert isinstance(smoke, SmokeScreen)
         await until(app, lambda: smoke.model.phase == "idle")
         await pilot.press("5")
-        text = await until(app, "ready with warnings: 1 warning (S05)")
-        assert "14 of 14" in text and "32 episodes" in text and "seed 7" in text
+        await until(app, "ready with warnings: 1 warning (S05)", "14 of 14", "32 episodes", "seed 7")
         await pilot.press("g", "enter")
-        text = await until(app, "> GET http://127.0.0.1")
-        assert "< 200" in text
+        await until(app, "> GET http://127.0.0.1", "< 200")
         (served,) = task_apps()
     assert not served.is_running()
 
@@ -78,8 +76,7 @@ async def test_a_person_plays_by_typed_keys_and_the_reward_shows(folder: Path) -
         await pilot.press("escape", "enter", "end", *["backspace"] * 40, *"pr", "tab", *"red", "tab", *"2", "tab")
         await until(app, "reply press(colour=red, times=2)")
         await pilot.press("enter")
-        text = await until(app, "1.000   1 turn")
-        assert "─ end" in text and 'press(colour="red", times=2)' in text
+        await until(app, "1.000   1 turn", "─ end", 'press(colour="red", times=2)')
         await pilot.press("P")
         await until(app, "reply text, or an action")
         await pilot.press(*"!give", "space", *"up", "enter")
@@ -169,8 +166,8 @@ async def test_a_config_that_is_wrong_is_said_and_nothing_is_started(folder: Pat
     async with app.run_test(size=SIZE) as pilot:
         await until(app, "target my.toml")
         await pilot.press("r")
-        text = await until(app, "not tested: ")
-        assert "algorithm.variety" in text and "validate" in text and not task_apps()
+        await until(app, "not tested: ", "algorithm.variety", "validate")
+        assert not task_apps()
         assert app.smoke is not None
         await until(app, lambda: not app.smoke.alive)
 
@@ -192,7 +189,6 @@ async def test_a_recorded_first_prompt_is_asked_again_before_its_seed_is_played(
             asked.turns[0].messages_tail == prompt.messages and asked.turns[0].reply and asked.seed == played.seed == 3
         )
         await pilot.press("tab", "left")
-        text = await until(app, "Episode 1 of 2 · seed 3")
-        assert "What was asked then?" in text and "begins seed 3 with other words today" in text
+        await until(app, "Episode 1 of 2 · seed 3", "What was asked then?", "begins seed 3 with other words today")
         played.turns[0] = replace(played.turns[0], messages_tail=prompt.messages)
         assert model.asks_the_same(asked)
