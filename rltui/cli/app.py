@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 WEB_PORT = 8000
+SWITCH_S = 0.001  # a key waits no longer than this for the thread that reads; the default is five times as much
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -118,6 +119,7 @@ def open_app(
         smoke=smoke,
         server=server,
     )
+    sys.setswitchinterval(SWITCH_S)
     app = RltuiApp(terminal, Look(theme, terminal.color, terminal.ascii), themes, options)
     failure: BaseException | None = None
     with Guard(app.hang_up, fd_in=sys.__stdin__.fileno(), fd_out=sys.__stderr__.fileno()) as guard:

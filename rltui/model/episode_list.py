@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,22 +112,21 @@ class Bin:
 
 def bins(rewards: Sequence[float]) -> list[Bin]:
     """A bin for each reward if they are few, else about ten of equal, round width."""
-    counts: dict[float, int] = {}
-    for value in rewards:
-        if math.isfinite(value):
-            counts[value] = counts.get(value, 0) + 1
-    if not counts:
+    import numpy as np
+
+    every = np.array(rewards, dtype=np.float64)
+    values, counts = np.unique(every[np.isfinite(every)], return_counts=True)
+    if not len(values):
         return []
-    if len(counts) <= MOST_VALUES:
-        return [Bin(value, value, counts[value]) for value in sorted(counts)]
-    low, high = min(counts), max(counts)
+    if len(values) <= MOST_VALUES:
+        return [Bin(value, value, count) for value, count in zip(values.tolist(), counts.tolist(), strict=True)]
+    low, high = float(values[0]), float(values[-1])
     power = 10.0 ** math.floor(math.log10((high - low) / BINS))
     step = next(power * nice for nice in (1, 2, 5, 10, 20) if power * nice * BINS >= high - low)
     first = math.floor(low / step)
     edges = [round((first + i) * step, 12) for i in range(math.floor(high / step) - first + 2)]
-    found = [0] * (len(edges) - 1)
-    for value, count in counts.items():
-        found[min(len(found) - 1, bisect_right(edges, value) - 1)] += count
+    places = np.minimum(np.searchsorted(edges, values, side="right") - 1, len(edges) - 2)
+    found = np.bincount(places, weights=counts, minlength=len(edges) - 1).astype(int).tolist()
     if found[-1] == 0:
         found.pop()
     elif len(found) > 1 and high == edges[-2]:  # the highest reward alone needs no bin

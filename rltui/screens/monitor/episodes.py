@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
 SLICE_S = 0.1  # of a search, then what else is to be read has its turn
 
 
+class Histogram:
+    """The bins of what a view has found: counted in the thread that reads, 100,000 rewards take it a while."""
+
+    def __init__(self, view: EpisodeView) -> None:
+        self._view = view
+        self._counted: array[float] | None = None
+        self.bins: list[Bin] = []
+
+    def refresh(self) -> None:
+        rewards = self._view.rewards  # another array whenever another was found
+        if rewards is not self._counted:
+            self._counted, self.bins = rewards, bins(rewards)
+
+
 class Episodes:
     """Row source of the list. `view` is None while all episodes are shown, newest first."""
 
@@ -30,17 +45,25 @@ class Episodes:
         self.source = model.source
         self.fates = Fates(model.source)
         self.view: EpisodeView | None = None
-        self._all = EpisodeView(self._rows, fields=("R",))  # for the histogram of all
+        self._all = EpisodeView(self._rows, fields=("R",))
+        self._histogram = self._of_all = Histogram(self._all)
         self.text = ""
         self.sort = "newest"
 
     def choose(self, text: str, sort: str) -> None:
         """Filter and sort; FilterError leaves both as they were. The caller has `scan` called in the thread."""
         self.view = view_of(self._rows, self.fates, text, sort)
+        self._histogram = Histogram(self.view) if self.view is not None else self._of_all
         self.text, self.sort = text.strip(), sort
 
     def scan(self) -> bool:
         """Look at what came since, for a moment; for the thread that reads. True: there is more."""
+        histogram = self._histogram
+        more = self._look()
+        histogram.refresh()
+        return more
+
+    def _look(self) -> bool:
         deadline = time.monotonic() + SLICE_S
         view = self.view
         late = view is not None and view.late
@@ -76,7 +99,7 @@ class Episodes:
 
     def bins(self) -> list[Bin]:
         """The rewards of those that are shown."""
-        return bins((self.view or self._all).rewards)
+        return self._histogram.bins
 
     def __len__(self) -> int:
         return len(self._rows) if self.view is None else len(self.view)
