@@ -50,6 +50,7 @@ class EpisodeView:
         self._shown = array("q")
         self._low = self._high = 0  # the rows low <= n < high were looked at, the newest first
         self._sorted_at = 0  # how many were, at the last sort
+        self._ready = 0  # how many were when what was found was shown
         self._again = False
 
     @property
@@ -59,7 +60,11 @@ class EpisodeView:
 
     @property
     def scanned(self) -> int:
-        """Rows looked at."""
+        """Rows looked at. What was found among them is shown: other threads may rely on it."""
+        return self._ready
+
+    @property
+    def _looked(self) -> int:
         return self._high - self._low
 
     def __len__(self) -> int:
@@ -91,9 +96,10 @@ class EpisodeView:
             self._forget()
         self._look_again()
         size = TEXT_ROWS if self._texts else SLICE_ROWS
-        if not self.scanned:
+        self._ready = min(self._ready, self._looked)
+        if not self._looked:
             self._low = self._high = self.rows.recorded
-        while self.scanned < (total := self.rows.recorded):
+        while self._looked < (total := self.rows.recorded):
             if self._high < total:
                 n0, self._high = self._high, min(self._high + size, total)
                 self._take(n0, self._high, newer=True)
@@ -102,11 +108,13 @@ class EpisodeView:
                 self._take(self._low, n1, newer=False)
             if self._key is None:
                 self._shown = self._found[:]
-            elif self.scanned >= 2 * self._sorted_at:
+            elif self._looked >= min(2 * self._sorted_at, self.rows.recorded):
                 self._sort()
-            yield self.scanned, self.rows.recorded
+            self._ready = self._looked
+            yield self._ready, self.rows.recorded
         if self._key is not None and (len(self._shown) != len(self._found) or self._again):
             self._sort()
+        self._ready = self._looked
 
     def _take(self, n0: int, n1: int, newer: bool) -> None:
         """Look at the rows n0 <= n < n1, which are newer or older than all that were looked at."""
@@ -124,7 +132,7 @@ class EpisodeView:
             self._found, self.rewards, self._keys = found + self._found, rewards + self.rewards, keys + self._keys
 
     def _sort(self) -> None:
-        self._shown, self._sorted_at, self._again = self._sorted(), self.scanned, False
+        self._shown, self._sorted_at, self._again = self._sorted(), self._looked, False
 
     def _slice(self, n0: int, n1: int) -> Iterator[Json]:
         fields = None if self._fields is None else tuple({*self._fields, "R"} - {"said"})

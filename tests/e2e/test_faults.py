@@ -59,6 +59,7 @@ def test_a_task_app_whose_episodes_all_fail(trainer, fault, says):
     assert index and all(json.loads(line)["excl"] for line in index)
 
 
+@pytest.mark.slow
 def test_a_task_app_that_hangs(trainer):
     run = trainer.run("rollout.timeout_s=1", "rollout.max_retries=0", env={"DIGIT_APP_FAULT": "hang"})
     status = check(run, code=3, state="failed", says="the first 8 tries all failed")
@@ -67,6 +68,7 @@ def test_a_task_app_that_hangs(trainer):
     assert told == "an episode was excluded: no answer within 1.0 s"
 
 
+@pytest.mark.slow
 def test_one_failing_try_is_played_again_and_never_becomes_reward_zero(trainer):
     run = trainer.run(env={"DIGIT_APP_FAULT": "once"})
     check(run, code=0, state="succeeded", says="")

@@ -112,6 +112,7 @@ def test_a_resumed_run_has_the_numbers_of_an_uninterrupted_one(trainer):
     assert any("judge/agreement" in row for row in numbers(run_dir).values())
 
 
+@pytest.mark.slow
 def test_rewards_of_the_task_app_alone_ask_no_judge(trainer):
     run = trainer.run(*RULES, *SMALL, "rollout.task_app_origin_rewards_only=true")
     assert run.code == 0, run.stderr
@@ -204,6 +205,7 @@ def test_a_judge_that_hangs_is_what_the_run_is_seen_to_wait_for(trainer):
     assert (status["pipeline"]["judging"], status["pipeline"]["generating"]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_orders_in_what_is_judged_stay_data(trainer):
     with ScriptedJudge(lambda place, times: chat(scores(0, 0.25))).serving() as server:
         sets = (*server.sets, *SMALL, "vllm.max_model_len=1024", "rollout.rubric_rewards_only=true")
@@ -217,6 +219,7 @@ def test_orders_in_what_is_judged_stay_data(trainer):
     assert {(e["jo"], e["R"], e["rewards"]["weights"]["env"]) for e in episodes(run)} == {(0.125, 0.0625, 0.0)}
 
 
+@pytest.mark.slow
 def test_a_rejected_key_stops_the_run_and_is_nowhere_on_record(trainer):
     rejected = JSONResponse({"error": {"message": f"Incorrect API key provided: {KEY}"}}, 401)
     with ScriptedJudge(lambda place, times: rejected).serving() as server:

@@ -27,6 +27,7 @@ def first(tmp_path_factory):
     return trainer, run
 
 
+@pytest.mark.slow
 def test_ppo_with_a_reference_of_its_own(first):
     _, run = first
     metrics = [row for row in run.lines("metrics.jsonl") if "gspo/loss" in row]
@@ -45,6 +46,7 @@ def test_ppo_with_a_reference_of_its_own(first):
     assert block["adv"].any() and not any(update.get("adv") for update in used)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_its_adapter(first, tmp_path):
     _, before = first
     source = before.run_dir / "checkpoints" / "step_4"
@@ -61,6 +63,7 @@ def test_a_run_goes_on_from_its_adapter(first, tmp_path):
     assert json.loads((run.run_dir / "status.json").read_text())["results"]["model_id"].startswith("rl:builtin:tiny:")
 
 
+@pytest.mark.slow
 def test_an_unknown_id_is_refused_with_the_known_ones(first, tmp_path):
     begun = Trainer(tmp_path)
     begun.config.write_text(CONFIG.replace('model_name = "builtin:tiny"', 'source = "ft:nobody"'))

@@ -127,6 +127,7 @@ def test_killed_at_random_points_again_and_again(whole):
     check_equal(run_dir, expected)
 
 
+@pytest.mark.slow
 def test_a_stop_in_the_middle_of_an_iteration_loses_nothing(whole):
     trainer, expected = whole
     process, run_dir = trainer.start(*EXACT)

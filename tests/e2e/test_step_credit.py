@@ -39,6 +39,7 @@ def groups(run):
     ]
 
 
+@pytest.mark.slow
 def test_turns_are_recorded_with_what_they_earned(groups):
     earned = 0
     for episode in (episode for group in groups for episode in group):
@@ -55,6 +56,7 @@ def test_turns_are_recorded_with_what_they_earned(groups):
     assert earned, "no turn unlocked anything, so nothing is compared"
 
 
+@pytest.mark.slow
 def test_the_tokens_of_a_turn_get_its_advantage(run, groups):
     reader, compared = RunReader(run.run_dir), set()
     used = {line["n"]: line for line in run.lines("rollouts/updates.jsonl") if line["kind"] == "use"}
@@ -80,6 +82,7 @@ def test_the_tokens_of_a_turn_get_its_advantage(run, groups):
     assert len(compared) > 3, "the turns earned alike, so nothing is compared"
 
 
+@pytest.mark.slow
 def test_updates_are_made_of_it(run):
     steps = [line for line in run.lines("metrics.jsonl") if "optim/grad_norm" in line]
     assert len(steps) == 2 and all(line["optim/grad_norm"] > 0 for line in steps)

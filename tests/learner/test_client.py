@@ -10,6 +10,7 @@ from trainer.learner.client import LearnerError, LearnerProcess
 from trainer.learner.protocol import RANK_LOST, take_anchor
 
 
+@pytest.mark.slow
 async def test_an_iteration_with_a_proximal_anchor_and_a_penalty(settings) -> None:
     learner = LearnerProcess(
         settings(anchor="proximal", variety="dr_grpo", episode_tokens=32, kl_coef=0.1, reference="shared"),

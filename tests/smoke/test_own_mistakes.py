@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from rltui.smoke.causes import log_end
+from rltui.smoke.stages.base import Findings
+from rltui.smoke.stages.groups import check_serial
 from tests.smoke.conftest import smoke, stage
 
 APP = """
@@ -57,12 +59,20 @@ async def test_rewards_of_zero_under_senseless_answers_are_a_note(tmp_path: Path
     assert "all rewards are 0: mock answers cannot earn here; play with --policy self" in found.notes
 
 
-async def test_computing_is_not_taken_for_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rltui.smoke.stages.groups.SERIAL_FROM_S", 0.1)
-    busy = "import time; end = time.process_time() + 0.1\n    while time.process_time() < end: pass\n    reward = 0.5"
-    report, _ = await smoke(app(tmp_path, busy), only={*PLAYED, "S09", "S10"}, concurrency=6)
-    found = stage(report, "S10")
-    assert found.verdict == "ok" and any("bound by the CPU" in note for note in found.notes)
+@pytest.mark.parametrize(
+    ("seconds", "computed", "verdict", "says"),
+    [
+        (6.0, 5.8, "ok", "bound by the CPU"),  # six seconds of computing take their turn anywhere
+        (6.0, 0.1, "warn", "one episode after the other"),
+        (1.2, 0.1, "ok", ""),
+        (0.9, 0.1, "ok", ""),  # too short to say
+    ],
+)
+def test_computing_is_not_taken_for_waiting(seconds: float, computed: float, verdict: str, says: str) -> None:
+    findings = Findings()
+    check_serial(6, seconds, computed, findings, one=1.0, one_computed=computed / 6)
+    found = findings.found("")
+    assert found.verdict == verdict and says in " ".join((found.message, *found.notes))
 
 
 def test_the_marks_under_a_traceback_are_left_out() -> None:

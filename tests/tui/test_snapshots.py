@@ -24,7 +24,7 @@ from tests.tui.snapshot import Part, all_styles, background, check, faults, text
 
 NOW = 1_750_000_000.0 + 90 * 60  # synthetic runs begin at 1_750_000_000
 SIZES = {"80x24": (80, 24), "120x40": (120, 40), "200x60": (200, 60)}
-VARIANTS = ["80x24", "120x40", "ansi", *(pytest.param(name, marks=pytest.mark.slow) for name in ("200x60", "ascii"))]
+VARIANTS = ["80x24", "120x40", *(pytest.param(name, marks=pytest.mark.slow) for name in ("200x60", "ansi", "ascii"))]
 TOP = slice(0, 3)  # rows: header, tabs, progress
 
 

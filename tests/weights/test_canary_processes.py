@@ -63,6 +63,7 @@ def batch(n: int) -> list[Sequence]:
     ]
 
 
+@pytest.mark.slow
 async def test_a_learner_that_learns_and_the_local_engine(tiny, tmp_path):
     learner = LearnerProcess(settings(tiny, "full", "bfloat16", learning_rate=5e-3), threads=1, sink=lambda line: None)
     engine = LocalEngine(tiny, dtype="bfloat16", max_model_len=512, threads=1)

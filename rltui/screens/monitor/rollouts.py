@@ -219,12 +219,13 @@ class Rollouts(Comparing):
     def _say_nothing(self, pane: Pane, rows: Episodes) -> None:
         """Where no episode is shown: why, and in the other pane that there is none to read."""
         nothing = pane.query_one(Instead)
-        pane.set_class(not len(rows), "-none")
-        if len(rows):
+        done, found = rows.done, len(rows)  # in this order: the search goes on in its thread meanwhile
+        pane.set_class(not found, "-none")
+        if found:
             return
         if not rows.total:
             nothing.say(("No episode yet", "dim"))
-        elif rows.text and rows.done:
+        elif rows.text and done:
             nothing.say((f"No episode matches {rows.text}", "text"), ("/ changes the filter, esc clears it", "dim"))
         else:
             nothing.say(("Looking through the episodes", "dim"))

@@ -121,7 +121,9 @@ async def concurrent(bench: Bench) -> Found:
             f"seeds {listed(mixed)} began otherwise than when they were played alone",
             "keep the state of an episode in the request's handler, not in the module",
         )
-    _check_serial(bench, number, seconds, computed, found)
+    alone = [e.seconds - e.policy_seconds for e in bench.episodes if e.excluded is None]
+    if alone:
+        check_serial(number, seconds, computed, found, one=statistics.median(alone), one_computed=bench.computed)
     with_mock = " with mock answers" if stands_in else ""
     return found.found(f"{number} at once{with_mock} in {seconds:.2f} s")
 
@@ -139,16 +141,16 @@ def _computed(bench: Bench) -> float:
     return time.process_time() + bench.target.cpu_seconds()
 
 
-def _check_serial(bench: Bench, number: int, seconds: float, computed: float, found: Findings) -> None:
+def check_serial(
+    number: int, seconds: float, computed: float, found: Findings, *, one: float, one_computed: float
+) -> None:
     """Episodes that wait one after the other. Computing takes its turn in any app, and is not counted as waiting.
 
-    computed: CPU seconds of these `number` episodes.
+    `number` at once took `seconds` of wall time and `computed` of CPU; alone, one takes `one` and `one_computed`.
     """
-    alone = [e.seconds - e.policy_seconds for e in bench.episodes if e.excluded is None]
-    if not alone or number < 4 or seconds < SERIAL_FROM_S:
+    if number < 4 or seconds < SERIAL_FROM_S:
         return
-    one = statistics.median(alone)
-    waits = one - bench.computed
+    waits = one - one_computed
     if computed > MOST_COMPUTING * seconds:
         found.note(f"{computed:.1f} s of computing in {seconds:.1f} s: so many at once are bound by the CPU here")
     elif waits * number * 0.8 < seconds - computed and waits > 0.05:
