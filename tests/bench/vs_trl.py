@@ -1,11 +1,14 @@
-"""Training throughput against TRL set to GSPO, on the demo's task: interleaved runs, samples a second.
+"""Training against TRL set to GSPO, on the demo's task: interleaved runs, samples a second, time to a reward, memory.
 
-    python tests/bench/vs_trl.py --json
+    python tests/bench/vs_trl.py --json [--seeds 0,1,2] [--steps 6] [--target 0.3]
 
 Both sides train the same model by LoRA r 16, bf16, on groups of 8 of the same facts, 32 sequences of up to 20 tokens
-a step, at the same rate and clip range. Each run is a process of its own; its first step (warm-up) is not counted.
-`trl_tuned` is TRL with what helps any peer on a CPU: a contiguous hidden state for the frozen lm_head, and tcmalloc
-where the machine has it. Prints, last, {ours, trl, trl_tuned, ratio, ratio_tuned, rss_ratio}.
+a step, at the same rate and clip range. Each run is a process of its own; its first step (warm-up) is not counted as
+speed. `trl_tuned` is TRL with what helps any peer on a CPU: a contiguous hidden state for the frozen lm_head, and
+tcmalloc where the machine has it. Time to reward: seconds of training, the first step among them and the loading of
+programs and model not, until three steps in a row have a mean reward of at least --target; null: never.
+Prints, last, {ours, trl, trl_tuned, ratio, ratio_tuned, rss_ratio, rss_mb, to_reward_s, rewards}; a list has a place
+for each seed.
 """
 
 from __future__ import annotations
@@ -17,31 +20,42 @@ import subprocess
 import sys
 import tempfile
 from ctypes.util import find_library
+from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SIDES = ("ours", "trl", "trl_tuned")
 EPISODES, GROUP, TOKENS = 32, 8, 20
+IN_A_ROW = 3  # steps whose mean reward is held against the target
+
+Run = dict[str, Any]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print the result alone")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seeds", default="0,1")
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--target", type=float, default=0.3, help="the mean reward whose time is taken")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    seeds = [int(seed) for seed in options.seeds.split(",")]
     if options.side:
-        print(json.dumps(measure(options.side, options.steps)))
+        print(json.dumps(measure(options.side, options.steps, seeds[0])))
         return
-    runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
-    for round_ in range(options.rounds):
-        for side in SIDES if round_ % 2 == 0 else reversed(SIDES):
-            run = in_its_own_process(side, options.steps)
+    runs: dict[str, list[Run]] = {side: [] for side in SIDES}
+    for i, seed in enumerate(seeds):
+        for side in SIDES if i % 2 == 0 else reversed(SIDES):
+            run = in_its_own_process(side, options.steps, seed)
             runs[side].append(run)
             if not options.json:
-                print(f"{side:10} {run['samples_per_sec']:.2f} samples/s  {run['rss_mb']:.0f} MB", flush=True)
+                print(
+                    f"seed {seed}  {side:10} {run['samples_per_sec']:.2f} samples/s  {run['rss_mb']:.0f} MB  "
+                    f"to reward {options.target:g}: {time_to(options.target, run)} s",
+                    flush=True,
+                )
     speed = {side: median(run["samples_per_sec"] for run in runs[side]) for side in SIDES}
     memory = {side: median(run["rss_mb"] for run in runs[side]) for side in SIDES}
     result = {
@@ -50,17 +64,27 @@ def main() -> None:
         "ratio_tuned": round(speed["ours"] / speed["trl_tuned"], 2),
         "rss_ratio": round(memory["ours"] / memory["trl"], 2),
         "rss_mb": {side: round(value) for side, value in memory.items()},
+        "to_reward_s": {side: [time_to(options.target, run) for run in runs[side]] for side in SIDES},
+        "rewards": {side: [[round(r, 3) for r in run["rewards"]] for run in runs[side]] for side in SIDES},
     }
     print(json.dumps(result))
 
 
-def in_its_own_process(side: str, steps: int) -> dict[str, float]:
+def time_to(target: float, run: Run) -> float | None:
+    """Seconds until the first `IN_A_ROW` steps whose mean reward is at least `target` have ended."""
+    for end in range(IN_A_ROW, len(run["rewards"]) + 1):
+        if fmean(run["rewards"][end - IN_A_ROW : end]) >= target:
+            return round(sum(run["seconds"][:end]), 1)
+    return None
+
+
+def in_its_own_process(side: str, steps: int, seed: int) -> Run:
     env = dict(os.environ, TOKENIZERS_PARALLELISM="false")
     allocator = find_library("tcmalloc_minimal")
     if side == "trl_tuned" and allocator:
         env["LD_PRELOAD"] = allocator
     done = subprocess.run(
-        [sys.executable, __file__, "--side", side, "--steps", str(steps)],
+        [sys.executable, __file__, "--side", side, "--steps", str(steps), "--seeds", str(seed)],
         capture_output=True,
         text=True,
         env=env,
@@ -71,11 +95,12 @@ def in_its_own_process(side: str, steps: int) -> dict[str, float]:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def measure(side: str, steps: int) -> dict[str, float]:
-    return ours(steps) if side == "ours" else trl(steps, tuned=side == "trl_tuned")
+def measure(side: str, steps: int, seed: int) -> Run:
+    """{samples_per_sec, rss_mb, rewards, seconds}; the lists have a place for each step."""
+    return ours(steps, seed) if side == "ours" else trl(steps, seed, tuned=side == "trl_tuned")
 
 
-def ours(steps: int) -> dict[str, float]:
+def ours(steps: int, seed: int) -> Run:
     """The main job as a user runs it, with all its processes, HTTP and records."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir = Path(folder) / "run"
@@ -96,20 +121,24 @@ def ours(steps: int) -> dict[str, float]:
             "training.learning_rate=1e-3",
             "training.lr_schedule=constant",
             f"training.iterations_per_epoch={steps}",
+            f"training.seed={seed}",
             "evaluation.instances=1",
             "evaluation.seeds=[160]",
         ]
         subprocess.run([*command, *(part for s in sets for part in ("--set", s))], check=True, capture_output=True)
         lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-        seconds = [line["time/step"] for line in lines if "time/step" in line][1:]
+        seconds = [line["time/step"] for line in lines if "time/step" in line]
+        rewards = [line["reward/mean"] for line in lines if "reward/mean" in line]
         status = json.loads((run_dir / "status.json").read_text())
     return {
-        "samples_per_sec": EPISODES * len(seconds) / sum(seconds),
+        "samples_per_sec": EPISODES * len(seconds[1:]) / sum(seconds[1:]),
         "rss_mb": status["results"]["peak_rss_mb"],
+        "rewards": rewards,
+        "seconds": seconds,
     }
 
 
-def trl(steps: int, *, tuned: bool) -> dict[str, float]:
+def trl(steps: int, seed: int, *, tuned: bool) -> Run:
     import resource
     import time
 
@@ -135,15 +164,22 @@ def trl(steps: int, *, tuned: bool) -> dict[str, float]:
         for fact in TRAIN
     ]
 
+    rewards: list[float] = []
+
     def reward(completions, completion_ids, accepted, **_: object) -> list[float]:
-        return [
+        found = [
             score(said[0]["content"], right, len(ids) >= TOKENS and ids[-1] != tokenizer.eos_token_id)
             for said, ids, right in zip(completions, completion_ids, accepted, strict=True)
         ]
+        rewards.append(fmean(found))
+        return found
 
     ends: list[float] = []
 
     class Clock(TrainerCallback):
+        def on_train_begin(self, *_: object, **__: object) -> None:
+            ends.append(time.monotonic())
+
         def on_step_end(self, *_: object, **__: object) -> None:
             ends.append(time.monotonic())
 
@@ -169,10 +205,10 @@ def trl(steps: int, *, tuned: bool) -> dict[str, float]:
             save_strategy="no",
             report_to=[],
             disable_tqdm=True,
-            seed=0,
+            seed=seed,
         )
         lora = LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM")
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         trainer = GRPOTrainer(
             model=model,
             reward_funcs=reward,
@@ -184,7 +220,9 @@ def trl(steps: int, *, tuned: bool) -> dict[str, float]:
         )
         trainer.train()
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"samples_per_sec": EPISODES * (len(ends) - 1) / (ends[-1] - ends[0]), "rss_mb": rss}
+    seconds = [end - begin for begin, end in pairwise(ends)]
+    speed = EPISODES * len(seconds[1:]) / sum(seconds[1:])
+    return {"samples_per_sec": speed, "rss_mb": rss, "rewards": rewards, "seconds": seconds}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,146 @@
+"""The proof, as tables in Markdown: training against TRL, numeric parity, the pipeline at scale, the interface.
+
+    python -m tests.bench.proof [--json] [--parts peers,parity,pipeline,interface] [--seeds 0,1,2] [--steps 12]
+
+Every figure comes from one of the benches beside this file, run here and now on this machine, one after the other; each
+of them tells how it measures. All of it takes three quarters of an hour on two cores. --json: the benches' own results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+SHOWN_GPUS = (1, 8, 64, 1024)
+
+Rows = Iterator[tuple[str, ...]]
+
+
+class Part(NamedTuple):
+    """A bench and the table of its last line of output."""
+
+    title: str
+    command: Callable[[argparse.Namespace], list[str]]
+    head: tuple[str, ...]
+    rows: Callable[[Any], Rows]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--target", type=float, default=0.3)
+    options = parser.parse_args()
+    found: dict[str, Any] = {"machine": machine()}
+    if not options.json:
+        print(found["machine"], flush=True)
+    for name in options.parts.split(","):
+        part = PARTS[name]
+        command = part.command(options)
+        found[name] = result_of(command)
+        if not options.json:
+            print(f"\n**{part.title}** (`python {shlex.join(command)}`)\n")
+            print("\n".join(table(part.head, part.rows(found[name]))), flush=True)
+    if options.json:
+        print(json.dumps(found))
+
+
+def machine() -> str:
+    cpu = next(
+        (line.split(": ", 1)[1] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    memory = psutil.virtual_memory().total / 2**30
+    return f"{cpu}, {os.cpu_count()} cores, {memory:.0f} GiB, no GPU used; Python {platform.python_version()}"
+
+
+def result_of(command: list[str]) -> Any:
+    done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    if done.returncode:
+        sys.exit(f"{shlex.join(command)}: exit status {done.returncode}; its own words are above")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def table(head: tuple[str, ...], rows: Rows) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def peers(found: dict[str, Any]) -> Rows:
+    sides = ("ours", "trl", "trl_tuned")
+    yield "samples/s, median", *(f"{found[side]:.2f}" for side in sides)
+    yield "rltui is so many times as fast", "", *(f"{found['ours'] / found[side]:.2f}" for side in sides[1:])
+    yield "seconds of training to the reward, by seed", *(each(found["to_reward_s"][side]) for side in sides)
+    yield "peak memory of all processes, MB", *(f"{found['rss_mb'][side]:,}" for side in sides)
+
+
+def each(values: list[float | None]) -> str:
+    return ", ".join("not reached" if value is None else f"{value:.0f}" for value in values)
+
+
+def parity(found: dict[str, Any]) -> Rows:
+    for engine, measured in found["engines"].items():
+        for dtype, gap in measured["gaps"].items():
+            yield engine, dtype, *(f"{gap[name]:.2g}" for name in ("token_mean", "sequence_mean", "sequence_max"))
+
+
+def pipeline(found: list[dict[str, Any]]) -> Rows:
+    for mode in dict.fromkeys(row["mode"] for row in found):
+        ratios = {row["gpus"]: row["ratio_to_bound"] for row in found if row["mode"] == mode}
+        yield mode, *(f"{ratios[gpus]:.3f}" for gpus in SHOWN_GPUS)
+
+
+def interface(found: dict[str, float]) -> Rows:
+    yield "first paint; a bare Textual app", f"{found['first_paint_ms']:.0f} ms; {found['bare_app_ms']:.0f} ms"
+    yield "100,000 rollouts (0.5 GB) open", f"{found['open_100k_s']:.2f} s"
+    yield "key to screen there, median; 99th of 100", f"{found['key_ms_median']:.1f} ms; {found['key_ms_p99']:.1f} ms"
+    yield "bytes a key", f"{found['bytes_per_key']:.0f}"
+    yield "idle", f"{found['idle_bytes_per_s']:.0f} bytes/s, {found['idle_cpu_pct']:.1f} % of a core"
+    yield "live overview; six live charts", f"{found['live_cpu_pct']:.1f} %; {found['six_cpu_pct']:.1f} % of a core"
+    yield "memory", f"{found['rss_base_mb']:.0f} MB; with 100,000 rollouts {found['rss_100k_mb']:.0f} MB"
+
+
+PARTS = {
+    "peers": Part(
+        "GSPO on the demo's task, three seeds",
+        lambda o: [
+            *("tests/bench/vs_trl.py", "--json", "--seeds", o.seeds),
+            *("--steps", str(o.steps), "--target", str(o.target)),
+        ],
+        ("", "rltui", "TRL", "TRL, tuned for a CPU"),
+        peers,
+    ),
+    "parity": Part(
+        "|delta logp|, engine against learner",
+        lambda o: ["-m", "tests.bench.engines", "--json", "--sizes", "16"],
+        ("engine", "dtype", "token, mean", "sequence, mean", "sequence, at most"),
+        parity,
+    ),
+    "pipeline": Part(
+        "Share of what simulated GPUs could do",
+        lambda o: ["-m", "tests.bench.pipeline_sim", "--json", "--gpus", ",".join(map(str, SHOWN_GPUS))],
+        ("mode", *(f"{gpus} GPU{'s' * (gpus > 1)}" for gpus in SHOWN_GPUS)),
+        pipeline,
+    ),
+    "interface": Part(
+        "The interface through a pty, 140x40", lambda o: ["tests/bench/tui_pty.py", "--json"], ("", ""), interface
+    ),
+}
+
+if __name__ == "__main__":
+    main()
