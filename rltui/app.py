@@ -31,6 +31,7 @@ from rltui.later import import_what_comes
 from rltui.look.textual_app import app_arguments
 from rltui.runs_of_app import RunsOfApp
 from rltui.screens.base import AppScreen
+from rltui.shelf import Shelf, shelf_file
 from rltui.state import Memory, state_file
 from rltui.terminal.capabilities import ColorMode, Terminal
 from rltui.terminal.crash import Recorder
@@ -78,6 +79,7 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
         self.recorder = Recorder()
         self.keymap = load(keys_file())
         self.memory = Memory(state_file(), readonly=options.readonly)
+        self.shelf = Shelf(shelf_file())
         self.commands = CommandLog()
         self.failure: BaseException | None = None  # what ended the app, if it was a fault of its own
         self.leaving = "detach"  # what is to become of the open run: detach, stop or kill
@@ -184,6 +186,8 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
                 self.say("no run is open: choose one in Runs with enter")
                 return
         self.recorder.add("screen", name)
+        if self.config_screen is not None:
+            self.config_screen.back = ""  # who goes by keys is not led back
         self._screen(name)
         if self.screen is not self.get_screen(name):
             self.switch_screen(name)

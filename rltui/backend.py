@@ -183,12 +183,12 @@ class Backend:
         """
         import httpx
 
-        part = to.with_name(to.name + ".part")
+        address, part = self._address(path), to.with_name(to.name + ".part")
         tries, silent_since = 0, time.monotonic()
         while True:
             had = part.stat().st_size if part.exists() else 0
             try:
-                self._fetch(path, part, had)
+                self._fetch(address, part, had)
                 break
             except (httpx.HTTPError, BackendError) as error:
                 if isinstance(error, BackendError) and not error.passing:
@@ -204,9 +204,9 @@ class Backend:
             raise BackendError(f"{to.name} came with other bytes than the server says; fetch it again", code="checksum")
         os.replace(part, to)
 
-    def _fetch(self, path: str, part: Path, had: int) -> None:
+    def _fetch(self, address: str, part: Path, had: int) -> None:
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={had}-"} if had else {})}
-        with self._http.stream("GET", self._address(path), headers=headers) as answer:
+        with self._http.stream("GET", address, headers=headers) as answer:
             if answer.status_code == 416 and answer.headers.get("Content-Range") == f"bytes */{had}":
                 return  # all of it is here
             if answer.status_code == 416:

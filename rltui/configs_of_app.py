@@ -31,13 +31,15 @@ class ConfigsOfApp:
         self._config().open(path, key or "")
         self.go("config")
 
-    def copy_config(self, run: str | None = None, key: str = "") -> None:
-        """Begin a config with that of a run, with the cursor on `key`, else with what is chosen."""
+    def copy_config(self, run: str | None = None, key: str = "", *, back: str = "") -> None:
+        """Begin a config with that of a run, with the cursor on `key`, else with what is chosen. `back`: the screen
+        that escape leads to."""
         if run is None:
             self._config().begin_anew()
         else:
             self._config().copy_of_run(run, key)
         self.go("config")
+        self._config().back = back
 
     @property
     def config_screen(self) -> ConfigScreen | None:

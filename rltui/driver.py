@@ -7,6 +7,8 @@ import os
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 
+NOISE = (ValueError, ArithmeticError, LookupError)  # of the decoder, and of the parser on sequences it half knows
+
 
 class TolerantDriver(LinuxDriver):
     """Line noise, or a key of a Latin-1 terminal, costs the bytes that came with it and not the app."""
@@ -15,7 +17,7 @@ class TolerantDriver(LinuxDriver):
         while not self.exit_event.is_set():
             try:
                 super().run_input_thread()
-            except UnicodeDecodeError:
+            except NOISE:
                 continue
 
     def resume_application_mode(self) -> None:

@@ -46,6 +46,10 @@ class PastRun(OpenRun):
     def step(self) -> int:
         return self.source.tape.steps[self.place - 1] if self.source is not None and self.place else 0
 
+    @property
+    def last_step(self) -> int:
+        return self.source.tape.steps[-1] if self.source is not None and self.last else 0
+
     def move(self, place: int) -> bool:
         """Go to the time of an update. False: it is there already."""
         place = max(0, min(self.last, place))

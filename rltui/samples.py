@@ -7,30 +7,29 @@ from pathlib import Path
 
 from rltui.data import data_dir
 
-# (file name without .toml, what it is called), in the order in which they are offered.
+# File names without .toml, in the order in which they are offered.
 _ORDER = (
-    ("demo", "demo"),
-    ("cpu_smoke", "CPU smoke"),
-    ("single_gpu_lora", "single GPU LoRA"),
-    ("single_gpu_qlora", "QLoRA"),
-    ("eight_gpu_full", "8 GPU full"),
-    ("multi_turn", "multi-turn"),
-    ("multi_turn_tools", "multi-turn with tools"),
-    ("step_rewards", "step rewards per turn"),
-    ("judge", "judge"),
-    ("rule_judge", "judge of rules"),
-    ("remote_task_app", "remote task app"),
-    ("seed_example", "SDK example"),
-    ("legacy", "old spellings"),
+    "demo",
+    "cpu_smoke",
+    "single_gpu_lora",
+    "single_gpu_qlora",
+    "eight_gpu_full",
+    "multi_turn",
+    "multi_turn_tools",
+    "step_rewards",
+    "judge",
+    "rule_judge",
+    "remote_task_app",
+    "seed_example",
+    "legacy",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A sample. `label`: what it is called; `title`: its first comment line, a sentence."""
+    """A sample. `title`: its first comment line, a sentence."""
 
     name: str
-    label: str
     path: Path
 
     @property
@@ -41,7 +40,7 @@ class Preset:
 def presets() -> list[Preset]:
     """Every sample that is there, the ones for most people first. Empty: the installation lost them."""
     folder = data_dir("sample_configs")
-    found = [Preset(name, label, folder / f"{name}.toml") for name, label in _ORDER]
+    found = [Preset(name, folder / f"{name}.toml") for name in _ORDER]
     return [preset for preset in found if preset.path.is_file()]
 
 

@@ -6,15 +6,13 @@ of it ever reaches the person. Nothing in it is secret, yet only its owner can r
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rltui.places import state_folder
+from rltui.places import state_folder, write_private
 
 SCHEMA = 1
 MOST_RUNS = 200  # the ones used last
@@ -77,7 +75,7 @@ class Memory:
         last = dict(list(runs.items())[-MOST_RUNS:])
         text = json.dumps({"schema": SCHEMA, "app": app, "runs": last}, indent=1)
         try:
-            _replace(self._path, text)
+            write_private(self._path, text.encode())
         except OSError:
             return False
         self._touched_app, self._touched_runs = {}, {}
@@ -104,16 +102,3 @@ def _fits(value: Any) -> bool:
         return len(json.dumps(value, allow_nan=False)) <= MAX_VALUE_CHARS
     except (TypeError, ValueError, RecursionError):
         return False
-
-
-def _replace(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise

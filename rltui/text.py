@@ -42,6 +42,11 @@ def clean(value: object, limit: int = 500) -> str:
     return text + ELLIPSIS if cut else text
 
 
+def plain(text: str) -> str:
+    """Words that may hold a name, over several lines: as `clean`, with the line ends and the indentation kept."""
+    return "\n".join("".join(_safe(_ESCAPES.sub("", line))) for line in text.split("\n"))
+
+
 def _safe(text: str) -> list[str]:
     kept: list[str] = []
     combining = 0

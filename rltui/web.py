@@ -9,6 +9,7 @@ another host name, which a stranger's name server may lead here.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shlex
 import sys
@@ -22,6 +23,7 @@ from textual_serve.server import Server
 HOST = "127.0.0.1"
 _NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 # Its page asks a font server elsewhere for a font: the browser's own will do, and nobody else hears of the visit.
+_FONT = re.compile(r"<link\s[^>]*fonts\.googleapis\.com[^>]*>")
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self' ws://127.0.0.1:* ws://localhost:*; frame-ancestors 'none'"
@@ -68,7 +70,10 @@ class LoopbackServer(Server):
             raise web.HTTPForbidden(text="open the address that `rltui --web` has printed: it holds the key")
         if request.path == "/ws" and request.headers.get("Upgrade", "").lower() != "websocket":
             raise web.HTTPBadRequest(text="a websocket is expected here")
-        return await handler(request)
+        response = await handler(request)
+        if request.path == "/" and isinstance(response, web.Response) and response.text:
+            response.text = _FONT.sub("", response.text)
+        return response
 
     def _same(self, given: str | None) -> bool:
         return given is not None and secrets.compare_digest(given.encode(), self._secret.encode())

@@ -56,6 +56,19 @@ def breaches(files: list[Path], forbidden) -> list[str]:
     ]
 
 
+def test_no_text_of_the_interface_is_read_as_markup():
+    """What a model wrote is data: what reads markup would carry out what stands in it."""
+    found = []
+    for path in sources("rltui"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+            if isinstance(node, ast.Call):
+                name, given = _name(node.func), [word.arg for word in node.keywords]
+                forms = name in ("Static", "Label") and (node.args or "content" in given) and "markup" not in given
+                if forms or name in ("from_markup", "render_markup", "notify", "Markdown", "RichLog"):
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno} {name}")
+    assert found == []
+
+
 def test_rltui_never_imports_what_loads_torch():
     assert not breaches(sources("rltui"), lambda name: name.split(".")[0] in HEAVY)
 

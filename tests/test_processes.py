@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import pytest
+
+from tests.waiting import until
 from trainer.processes import remove_stale_socket_folders, socket_folder, spawn
 
 PYTHON = sys.executable
@@ -20,6 +22,18 @@ async def test_output_goes_to_the_sink_and_the_last_lines_are_kept():
     assert await child.ended == 1
     await child.terminate()
     assert sorted(lines) == [b"a\n", b"b\n"] and sorted(child.tail.split()) == ["a", "b"]
+
+
+async def test_a_line_is_in_the_log_when_it_is_printed(tmp_path):
+    """Not only when the child has filled a buffer, or ends."""
+    fifo = tmp_path / "go on"
+    os.mkfifo(fifo)
+    said = asyncio.Event()
+    code = "import sys; print('a'); open(sys.argv[1]).read()"
+    child = await spawn("x", [PYTHON, "-c", code, str(fifo)], sink=lambda line: said.set())
+    await asyncio.wait_for(said.wait(), 10)
+    assert not child.ended.done()
+    await child.terminate()
 
 
 async def test_the_first_line_is_the_callers_and_the_rest_goes_to_the_sink():
@@ -62,28 +76,28 @@ async def test_a_log_on_a_full_disk_does_not_stop_the_child():
         await child.terminate()
 
 
-def test_a_child_dies_with_a_killed_parent():
+@pytest.mark.parametrize("own_group", [False, True])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_child_dies_with_a_killed_parent(own_group, stopped):
     code = (
         "import asyncio, sys\nfrom trainer.processes import spawn\n"
         "async def main():\n"
-        "    child = await spawn('x', [sys.executable, '-c', 'import time; time.sleep(60)'], sink=print)\n"
+        "    words = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+        f"    child = await spawn('x', words, sink=print, own_group={own_group})\n"
         "    print(child.pid, flush=True)\n    await asyncio.sleep(60)\nasyncio.run(main())"
     )
-    parent = subprocess.Popen([PYTHON, "-c", code], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen([PYTHON, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
     pid = int(parent.stdout.readline())
+    if stopped:
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: state_of(pid) == "T")
     parent.kill()
     parent.wait()
-    for _ in range(100):
-        try:
-            with open(f"/proc/{pid}/stat") as stat:
-                if stat.read().rpartition(")")[2].split()[0] == "Z":
-                    break
-        except FileNotFoundError:
-            break
-        time.sleep(0.05)
-    else:
-        os.kill(pid, signal.SIGKILL)
-        raise AssertionError("the child is still there")
+    try:
+        until(lambda: not alive(pid))
+    finally:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_long_tmpdir_leaves_room_for_a_socket(tmp_path, monkeypatch):
@@ -138,9 +152,13 @@ async def test_terminating_a_leader_ends_its_children():
     assert child.ended.done() and not alive(grandchild)
 
 
-def alive(pid: int) -> bool:
+def state_of(pid: int) -> str:
+    """The letter in its stat file (proc(5)); empty: there is no such process."""
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return ""
+
+
+def alive(pid: int) -> bool:
+    return state_of(pid) not in ("", "Z", "X")

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from tests.fake_cloudflared import install
+from tests.waiting import comes
 from trainer.tunnel import Tunnel, TunnelError
 
 
@@ -16,12 +17,6 @@ def fake(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{install(tmp_path)}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_CLOUDFLARED", str(tmp_path))
     return tmp_path
-
-
-async def until(condition):
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def test_it_gives_the_address_once_the_connection_stands_and_ends_the_program(fake):
@@ -51,11 +46,11 @@ async def test_it_is_opened_again_when_it_dies_with_back_off_and_a_new_address(f
     await tunnel.start()
     (fake / "refuse").touch()
     os.kill(tunnel.pid, signal.SIGKILL)
-    await until(lambda: moved)
+    await comes(lambda: moved)
     assert waits == [0, 1, 2, 4]
     assert moved == [tunnel.url] == ["https://fake-4.trycloudflare.com"]
     os.kill(tunnel.pid, signal.SIGTERM)
-    await until(lambda: len(moved) == 2)
+    await comes(lambda: len(moved) == 2)
     assert waits[4:] == [0] and tunnel.pid is not None
     await tunnel.stop()
     assert len(moved) == 2
@@ -82,7 +77,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(fake):
     (fake / "silent").touch()
     tunnel = Tunnel("http://127.0.0.1:1")
     start = asyncio.create_task(tunnel.start())
-    await until(lambda: tunnel.pid is not None)
+    await comes(lambda: tunnel.pid is not None)
     start.cancel()
     with pytest.raises(asyncio.CancelledError):
         await start

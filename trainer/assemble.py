@@ -20,7 +20,7 @@ from trainer.rollout.seeds import SeedCursor
 from trainer.saving import CheckpointSaver
 from trainer.services import Services
 from trainer.settings import play_rules
-from trainer.weights.base import WeightSync
+from trainer.weights.verified import VerifiedSync
 
 
 def build(
@@ -28,7 +28,7 @@ def build(
     loaded: Loaded,
     services: Services,
     recorder: Recorder,
-    sync: WeightSync | None,
+    sync: VerifiedSync | None,
     room: ControlRoom,
     saver: CheckpointSaver,
     restored: Restored | None,

@@ -33,8 +33,8 @@ from trainer.settings import learner_settings
 from trainer.start_from import CannotStart, Start, start_of
 from trainer.stdio import say, tell
 from trainer.supervisor import Supervisor
-from trainer.weights.base import WeightSync
 from trainer.weights.choose import choose
+from trainer.weights.verified import VerifiedSync
 
 
 class Attempt:
@@ -51,8 +51,9 @@ class Attempt:
         self._asked_by: dict[str, Any] | None = None
         self._pipeline: Pipeline | None = None
         self._supervisor: Supervisor | None = None
-        self._sync: WeightSync | None = None
+        self._sync: VerifiedSync | None = None
         self._judge: RunJudge | None = None
+        self._app_facts: dict[str, str | None] = {}
         self._begin = Start(opening.loaded.config.policy.model_name or "")
 
     @property
@@ -104,6 +105,9 @@ class Attempt:
                     "episodes": derived["E"] * derived["iterations"],
                 },
             )
+            if not self._writer.last_seq:  # no server or batch system made the job before
+                told = {"label": config.policy.label, "config_hash": self._loaded.config_hash}
+                recorder.event("rl.job.created", f"{config.policy.label} is made", **told)
             recorder.event("rl.job.started", "the run starts", phase="starting", label=config.policy.label)
             for warning in (item for item in self._loaded.warnings if item.level != "note"):
                 recorder.warn(warning.code, f"{warning.key}: {warning.why}")
@@ -156,6 +160,7 @@ class Attempt:
         self._recorder.phase("starting", waiting=_waiting("task_app", "the task app's health"))
         await services.start_task_app()
         config_file = Path(self._opening.config_name)
+        self._app_facts = await environment.of_task_app(services.client)
         self._judge = await judge_of_run(self._loaded, self._recorder, services.client, config_file)
         try:
             start = self._begin = await asyncio.to_thread(start_of, self._loaded.config)
@@ -201,7 +206,7 @@ class Attempt:
             | {
                 "engine": services.engine.describe(),
                 "model": {**self._model, "parameters": services.learner_info.parameters},
-                "task_app": {"url": services.task_app_url},
+                "task_app": {"url": services.task_app_url, **self._app_facts},
                 **({} if self._judge is None else {"judge": self._judge.facts}),
             }
         )

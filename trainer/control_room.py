@@ -77,9 +77,6 @@ class ControlRoom:
         """Whether an episode may begin."""
         return not self._reasons
 
-    async def admission(self) -> None:
-        await self._gate.wait()
-
     def on_change(self, callback: Callable[[], None]) -> None:
         """`callback` is called when `admitting` or a live key has changed."""
         self._callbacks.append(callback)

@@ -15,7 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
+
+from trainer.rundir.process import boot_id
+from trainer.taskapp.client import TaskAppClient
+from trainer.taskapp.codes import clean
+from trainer.taskapp.errors import TaskAppError
+from trainer.taskapp.reading import mapping
 
 PACKAGES = (
     "rltui",
@@ -41,6 +48,7 @@ def describe(argv: Sequence[str], root: Path) -> dict[str, Any]:
         "cwd": os.getcwd(),
         "user": _user(),
         "host": socket.gethostname(),
+        "boot_id": boot_id(),
         "git": _git(Path.cwd()),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -54,6 +62,21 @@ def describe(argv: Sequence[str], root: Path) -> dict[str, Any]:
         "env": sorted(name for name in os.environ if READ_NAMES.match(name)),
         "executable": sys.executable,
     }
+
+
+async def of_task_app(client: TaskAppClient) -> dict[str, str | None]:
+    """Task and version as the app's `/info` names them; null where it does not say."""
+    try:
+        service = (await client.info()).service
+    except (TaskAppError, httpx.HTTPError):  # of no use to the run, and missed by nobody
+        return {"task": None, "version": None}
+    task = mapping(service.get("task"))  # older apps give a word
+    named = next((text for text in (task.get("name"), task.get("id"), service.get("task")) if text), None)
+    return {"task": _word(named), "version": _word(service.get("version"))}
+
+
+def _word(value: object) -> str | None:
+    return clean(str(value), 200) if isinstance(value, str | int | float) else None
 
 
 def _user() -> str:

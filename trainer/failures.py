@@ -13,7 +13,7 @@ from trainer.rollout.groups import TooManyExcluded
 from trainer.rollout.player import ModelUnfit, TaskAppFailing
 from trainer.rundir.checkpoints import list_checkpoints
 from trainer.taskapp.errors import TaskAppRejected
-from trainer.weights.base import WeightSyncError
+from trainer.weights.base import WeightSyncError, WeightSyncMismatch
 
 EMPTY_LIMIT = 20  # iterations in a row of which nothing can be learned
 
@@ -45,6 +45,14 @@ def run_error(error: Exception, *, root: Path, serves_task_app: bool) -> RunErro
             return disk_full(root, error)
         case LearnerError():
             return RunError(error.code, str(error), error.hint, error.evidence)
+        case WeightSyncMismatch():
+            kept = list_checkpoints(root / "checkpoints")
+            then = (
+                "rltui train --resume goes on from the last checkpoint"
+                if kept
+                else ("start the run anew: it has no checkpoint (checkpoint.every_n_iters keeps some)")
+            )
+            return RunError(error.code, str(error), f"{then}; {error.hint}")
         case WeightSyncError():
             return RunError(error.code, str(error), error.hint)
         case EngineError():
@@ -58,6 +66,7 @@ def misconfigured(error: JudgeMisconfigured) -> RunError:
 
 
 def nothing_to_learn(iteration: int, last_reward: float) -> RunError:
+    """Iterations up to this one carried no gradient. `last_reward`: mean of the last."""
     return RunError(
         "no_gradient",
         f"iterations {iteration - EMPTY_LIMIT + 1} to {iteration} taught nothing: no episode of {EMPTY_LIMIT} "

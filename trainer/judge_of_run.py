@@ -17,7 +17,7 @@ from trainer.judge.cache import known_replies
 from trainer.judge.choose import make_judge
 from trainer.judge.errors import JudgeMisconfigured
 from trainer.judge.judge import Judge
-from trainer.judge.lookup import resolve_rubric
+from trainer.judge.lookup import RUBRICS, resolve_rubric
 from trainer.recorder import Recorder
 from trainer.rewards.rules import Blend
 from trainer.rundir.reader import RunReader
@@ -27,7 +27,6 @@ from trainer.taskapp.contracts import RubricInfo, ServiceInfo, TaskInfo
 from trainer.taskapp.errors import TaskAppError
 
 Json = dict[str, Any]
-RUBRICS = "rubrics"  # the folder beside the config
 ALLOW_CODE = "RLTUI_ALLOW_CODE"  # 0: set by a job server, whose clients, and their task apps, may not run code here
 
 

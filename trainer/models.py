@@ -75,6 +75,9 @@ def resolve_model(name: str) -> ResolvedModel:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise ModelNotFound(f"{folder} is no model folder: it has no config.json")
+        if not any(folder.glob("*.safetensors")) and any(folder.glob("*.bin")):
+            told = "its weights are pickles, which may hold code and are not loaded; save it with safetensors"
+            raise ModelNotFound(f"{folder}: {told}")
         model = ResolvedModel(name, folder.resolve())
         try:
             _ = model.context_limit
@@ -104,18 +107,22 @@ def load_tokenizer(path: Path | str) -> PreTrainedTokenizerFast:
         import transformers
 
         kind = transformers.PreTrainedTokenizerFast if fast else transformers.AutoTokenizer
-    return kind.from_pretrained(str(path))
+    return kind.from_pretrained(str(path), trust_remote_code=False)
 
 
 def load_model(path: Path | str, dtype: str | torch.dtype) -> torch.nn.Module:
-    """The causal LM of a folder in `dtype` (name or torch dtype), in evaluation mode, on the CPU."""
+    """The causal LM of a folder in `dtype` (name or torch dtype), in evaluation mode, on the CPU.
+
+    Neither code that comes with a model is run, nor pickled weights (.bin) are read.
+    """
     import torch
 
     if isinstance(dtype, str):
         dtype = getattr(torch, dtype)
     config = json.loads((Path(path) / "config.json").read_text())
     module, name = _CAUSAL_LM.get(config.get("model_type", ""), ("transformers", "AutoModelForCausalLM"))
-    return getattr(importlib.import_module(module), name).from_pretrained(str(path), dtype=dtype).eval()
+    kind = getattr(importlib.import_module(module), name)
+    return kind.from_pretrained(str(path), dtype=dtype, use_safetensors=True, trust_remote_code=False).eval()
 
 
 def eos_token_ids(path: Path | str) -> list[int]:

@@ -38,7 +38,8 @@ from trainer.services import Services
 from trainer.timing import Timing
 from trainer.waiting import MISSING, Waits, unless, within
 from trainer.watch import Watch
-from trainer.weights.base import WeightSync
+from trainer.weights.base import WeightSyncMismatch
+from trainer.weights.verified import VerifiedSync
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class Pipeline:
         loaded: Loaded,
         services: Services,
         recorder: Recorder,
-        sync: WeightSync | None,
+        sync: VerifiedSync | None,
         train: Player,
         evaluation: Player,
         cursor: SeedCursor,
@@ -267,6 +268,10 @@ class Pipeline:
             values |= {"off_policy/mean": own.mean, "off_policy/max": float(own.max)}
             try:
                 values |= await self._sync_if_due(step)
+            except WeightSyncMismatch as error:
+                values |= error.report.metrics()
+                recorder.not_synced(error.report)
+                raise
             finally:
                 values |= self._timing.step(update.tokens)
                 if closing:

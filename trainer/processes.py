@@ -1,8 +1,9 @@
 """Child processes of the coordinator: started so that none outlives it, and ended so that none stays behind.
 
 The coordinator leads a process group (its launcher calls setsid). Children stay in that group, ask the kernel for
-SIGTERM when the coordinator dies, and ignore the terminal's Ctrl-C: stopping is the coordinator's decision. A child
-that has children of its own leads a group instead, so that all of them can be ended.
+SIGKILL when the coordinator dies, and ignore the terminal's Ctrl-C: stopping is the coordinator's decision. A child
+that has children of its own leads a group instead, so that all of them can be ended, and asks for SIGTERM, to end them
+first. Were it stopped then, the kernel itself wakes it: at that moment its group is orphaned (setpgid(2)).
 """
 
 from __future__ import annotations
@@ -38,17 +39,20 @@ _SHORT_HOME = "/tmp"
 _SOCKET_FOLDER = re.compile(r"rltui-(\d+)-(\d+)-\w+")  # pid and start time of who made it
 
 
-def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
-    """Asks Linux to send a signal to this process when the thread that started it ends. Elsewhere does nothing."""
+def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+    """Asks Linux to send a signal to this process when the thread that started it ends. Elsewhere does nothing.
+
+    No other signal than SIGKILL ends a process that is stopped.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
 
 
-def _before_exec(of_batch_job: bool) -> None:
+def _before_exec(of_batch_job: bool, own_group: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if of_batch_job:
         hold_off_term()
-    die_with_parent(signal.SIGKILL if of_batch_job else signal.SIGTERM)
+    die_with_parent(signal.SIGTERM if own_group and not of_batch_job else signal.SIGKILL)
 
 
 def torch_environment(threads: int) -> dict[str, str]:
@@ -204,8 +208,8 @@ async def spawn(
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, **(env or {})},
-        preexec_fn=partial(_before_exec, in_batch_job()),
+        env={"PYTHONUNBUFFERED": "1", **os.environ, **(env or {})},  # a line is in the log when it is printed
+        preexec_fn=partial(_before_exec, in_batch_job(), own_group),
         process_group=0 if own_group else None,
     )
     child = Child(role, process, sink, own_group)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections import Counter, deque
@@ -16,15 +15,17 @@ from trainer.errors import disk_full
 from trainer.lag import Lags
 from trainer.learner.protocol import Sequence as TrainSequence
 from trainer.learner.protocol import SequenceResult, StepResult
+from trainer.points import Points
 from trainer.rewards.advantages import mean_and_std
 from trainer.rollout.batch import Masked, Update
 from trainer.rollout.episode import Episode, Exclusion
 from trainer.rollout.groups import Group, Tally
 from trainer.rollout.player import PlayRules
 from trainer.rollout.transcript import episode_record
-from trainer.rundir import DiskFull, RunWriter
+from trainer.rundir import DiskFull
 from trainer.rundir.jsonl import iso
 from trainer.rundir.logs import LogFile
+from trainer.rundir.patient import PatientWriter
 from trainer.rundir.records import GroupRecord
 from trainer.rundir.status import Child, Warned
 from trainer.taskapp.codes import sentence, warning
@@ -42,10 +43,11 @@ class Recorder:
     """All writes of a run go through here; a full disk becomes a RunError that names the folder."""
 
     def __init__(
-        self, writer: RunWriter, derived: Mapping[str, int], config: RunConfig, trackers: Trackers | None = None
+        self, writer: PatientWriter, derived: Mapping[str, int], config: RunConfig, trackers: Trackers | None = None
     ) -> None:
         self.writer = writer
         self._trackers = trackers or Trackers()
+        self._points = Points(self._tell_points)
         self.step = self.iteration = 0  # done so far
         self.weight_version = self.weight_updates = 0
         self.accepted = self.dropped_groups = self.sampled_tokens = 0
@@ -111,6 +113,7 @@ class Recorder:
         """The sign of life, with the processes that belong to the run and what else changes unasked."""
         self.writer.note(children=list(children), budget_s=self.budget_s, **present)
         self._write(self.writer.beat)
+        self._points.due()
 
     # --- episodes and groups --------------------------------------------------------------------------------
 
@@ -292,18 +295,20 @@ class Recorder:
         advantages = [group.advantages for group in groups if group.advantages is not None]
         if all(a.dead for a in advantages):
             self.warn("no_gradient", "in every group of an iteration all rewards were equal: nothing to learn from")
+        dead = sum(a.dead for a in advantages)
+        told = f"; {dead} of {len(groups)} groups have equal rewards: no gradient" if dead else ""
         rewards = np.array([member.total for group in groups for member in group.members], dtype=np.float64)
         mean, std = mean_and_std(rewards)
         self.status(iteration=iteration, epoch=iteration // self._per_epoch)
         self.event(
             "rl.iteration.complete",
-            f"iteration {iteration}: reward {mean:.3f}",
+            f"iteration {iteration}: reward {mean:.3f}{told}",
             iteration=iteration,
             reward_mean=mean,
             reward_std=std,
             episodes=len(rewards),
             excluded=tally.excluded.total(),
-            groups_zero_std=sum(a.dead for a in advantages),
+            groups_zero_std=dead,
             groups_dropped=tally.dropped_groups,
             groups_refilled=tally.refilled_groups,
         )
@@ -326,6 +331,8 @@ class Recorder:
             weight_version=self.weight_version if weight_version is None else weight_version,
             eval_step=eval_step,
         )
+        step = self.step if eval_step is None else eval_step
+        self._points.add(values, step=step, iteration=iteration, epoch=self.epoch(iteration))
         if eval_step is None:
             self._trackers.add(values)
         else:
@@ -334,7 +341,12 @@ class Recorder:
 
     def close_trackers(self) -> None:
         """After the last step: waits, within bounds, until they have all they are to have."""
+        self._points.flush()
         self._warn_of(self._trackers.close(self.step))
+
+    def _tell_points(self, points: list[dict[str, Any]]) -> None:
+        last = points[-1]
+        self.event("rl.metrics", f"{last['name']} {last['value']:.4g} at step {last['step']}", points=points)
 
     def _warn_of(self, failures: Sequence[str]) -> None:
         for text in failures:
@@ -342,9 +354,21 @@ class Recorder:
 
     def synced(self, report: SyncReport, present: Mapping[str, Any]) -> None:
         self.weight_version, self.weight_updates = report.version, self.step
+        self._sync_event(f"weights v{report.version} serve, {self.step} updates", report)
+        if report.resent:
+            told = f"the engine did not run weight version {report.version} as first sent; the second sending passed"
+            self.warn("weight_resent", f"{told} the canary")
+        updates = {"weight_version": report.version, "weight_updates": self.step}
+        self.status(**updates, pipeline={"sync": "idle"}, **present)
+
+    def not_synced(self, report: SyncReport) -> None:
+        """The canary failed twice: what it measured is on record before the run ends."""
+        self._sync_event(f"weights v{report.version} are not what the engine runs", report)
+
+    def _sync_event(self, text: str, report: SyncReport) -> None:
         self.event(
             "rl.weight_sync",
-            f"weights v{report.version} serve, {self.step} updates",
+            text,
             version=report.version,
             updates=self.step,
             seconds=report.seconds,
@@ -354,11 +378,6 @@ class Recorder:
             verified=report.verified,
             canary=None if report.canary is None else {n: getattr(report.canary, n) for n in CANARY},
         )
-        if report.resent:
-            told = f"the engine did not run weight version {report.version} as first sent; the second sending passed"
-            self.warn("weight_resent", f"{told} the canary")
-        updates = {"weight_version": report.version, "weight_updates": self.step}
-        self.status(**updates, pipeline={"sync": "idle"}, **present)
 
     @property
     def budget_s(self) -> float | None:
@@ -382,15 +401,3 @@ class Recorder:
             "excluded": sum(self.excluded.values()),
             "groups_dropped": self.dropped_groups,
         }
-
-
-def resident_bytes(pids: Sequence[int]) -> int:
-    """Resident memory of these processes together; those that are gone count nothing."""
-    page, total = os.sysconf("SC_PAGE_SIZE"), 0
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/statm") as file:
-                total += int(file.read().split()[1]) * page
-        except OSError:
-            continue
-    return total

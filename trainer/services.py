@@ -215,6 +215,7 @@ class Services:
             sink=self.log("taskapp"),
             env={KEY: key},
             keep_stdout=True,
+            own_group=True,  # an app may start processes, and wants to end them
         )
         self._stack.push_async_callback(child.terminate)
         self.task_app = child

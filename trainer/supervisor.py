@@ -14,7 +14,7 @@ import psutil
 
 from trainer.control_room import ControlRoom
 from trainer.gpus import Gpus, metrics
-from trainer.recorder import Recorder, resident_bytes
+from trainer.recorder import Recorder
 from trainer.rundir.process import start_time_of
 from trainer.rundir.status import Child, Gpu
 
@@ -92,3 +92,15 @@ def child_records(children: Sequence[Process]) -> list[Child]:
         elif (started := start_time_of(pid)) is not None:
             records.append(Child(role=role, rank=rank, pid=pid, start_time=started, log=f"logs/{log}.log"))
     return records
+
+
+def resident_bytes(pids: Sequence[int]) -> int:
+    """Resident memory of these processes together; those that are gone count nothing."""
+    page, total = os.sysconf("SC_PAGE_SIZE"), 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/statm") as file:
+                total += int(file.read().split()[1]) * page
+        except OSError:
+            continue
+    return total

@@ -23,6 +23,8 @@ STALL_STEPS, STALL_S = 5.0, 120.0  # a wait is a stall after so many median step
 
 @dataclass(frozen=True, slots=True)
 class Wait:
+    """Who waits for what, since when."""
+
     who: str  # learner, rollouts, engine
     what: str  # batch, policy, judge, straggler, eval, engine, task_app, sync (WIRE 5.4)
     on: str  # words: "3 task app replies"

@@ -74,8 +74,9 @@ CONTEXTS: dict[str, Context] = {
     "group": Context(
         "Group",
         "The members of one group side by side, with their rewards, advantages and the ratio s that decides whether a "
-        "sequence is clipped. ZERO: all rewards are equal, so it teaches nothing. The sign of inequality: judge and "
-        "environment disagree by half a point or more.",
+        "sequence is clipped. A: advantage. The strip below a turn has a cell for some of its sampled tokens, coloured "
+        "by what stands at its end. ZERO: all rewards are equal, so it teaches nothing. The sign of inequality: judge "
+        "and environment disagree by half a point or more.",
     ),
     "transcript": Context(
         "Transcript",

@@ -28,6 +28,9 @@ LAUNCH = (
         cli="rltui train CONFIG --target T",
         footer=True,
     ),
+    Action(
+        "launch.script", ("b",), "script", "Change the batch script in your editor before it is submitted.", footer=True
+    ),
     Action("launch.folder", ("n",), "folder", "Give the run another folder.", footer=True),
     Action(
         "launch.dry_run",

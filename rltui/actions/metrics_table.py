@@ -30,6 +30,15 @@ METRICS = (
     move("metrics.next", ("j", "down"), "metric", "The metric after."),
     move("metrics.previous_page", ("pageup",), "page", "The charts before these."),
     move("metrics.next_page", ("pagedown",), "page", "The charts after these."),
+    move(
+        "metrics.cursor_left",
+        ("h", "left"),
+        "cursor",
+        "Move the charts' cursor left.",
+        footer=True,
+        pair="cursor_right",
+    ),
+    move("metrics.cursor_right", ("l", "right"), "cursor", "The charts' cursor right."),
     move("metrics.first", ("g", "home"), "first", "The first metric."),
     move("metrics.last", ("G", "end"), "last", "The last metric."),
 )

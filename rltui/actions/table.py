@@ -100,6 +100,21 @@ _RUNS = (
         footer=True,
     ),
     Action("runs.forget", ("x",), "forget", "List the jobs of this server no more; they go on."),
+    Action(
+        "runs.delete",
+        ("X",),
+        "delete",
+        "Take the run off the disk, after a question that names its size.",
+        writes=True,
+    ),
+    Action("runs.pin", ("p",), "pin", "Keep the run on top of the list, or let it go again.", writes=True),
+    Action(
+        "runs.archive",
+        ("A",),
+        "archive",
+        "Take the run out of the list, which changes nothing of it, or put it back; / archived shows those.",
+        writes=True,
+    ),
     Action("runs.copy", ("y",), "copy path", "Copy the path of the run.", footer=True),
     Action("runs.back", ("escape",), "clear", "Take the filter away; it can be typed again.", palette=False),
 )

@@ -90,7 +90,7 @@ def _x_range(series: Sequence[Series], options: Options) -> tuple[float, float] 
 def _x_scale(x_range: tuple[float, float], options: Options, notes: _Notes) -> Scale:
     low, high = x_range
     if not high > low:
-        low, high = low - 1.0, low + 1.0  # a single step: whole numbers at both ends
+        low, high = low - (low != 0.0), low + 1.0  # a single step: whole numbers at both ends, and there is no step -1
     refusal = log_refusal("x", low) if options.log_x else None
     if refusal:
         notes.texts.append(refusal)

@@ -113,13 +113,14 @@ def _line(plot: Plot, columns: Columns, ink: Ink) -> None:
     for x, span in enumerate(columns.spans):
         if span is None:
             continue
-        top, bottom = row_dot(span.high), row_dot(span.low)
+        top = row_dot(span.high)
+        bottom = top if span.low == span.high else row_dot(span.low)  # mostly a column holds one point
         touches = before[0] == x - 1 and top <= before[2] + 1 and bottom >= before[1] - 1
         if span.joined and before[0] >= 0 and not touches:
             # Ends far outside are cut to one dot beyond, so lines to them keep close to their direction.
             canvas.join(before[0], before[3], x, row_dot(span.first), ink)
         canvas.span(x, top, bottom, ink)
-        before = (x, top, bottom, row_dot(span.last))
+        before = (x, top, bottom, top if span.last == span.high else row_dot(span.last))
 
 
 def _markers(plot: Plot, columns: Columns, series: Series, several: bool, shapes: Shapes) -> None:

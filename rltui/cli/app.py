@@ -233,6 +233,8 @@ def _report(failure: BaseException, recorder: Recorder, terminal: Terminal) -> l
 def _need_terminal() -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CliError(f"the interface needs a terminal; here there is none. `{program()} --help` lists the verbs.")
+    if sys.__stderr__ is None or not sys.__stderr__.isatty():
+        raise CliError("the interface draws on stderr, which is not a terminal here; leave `2>` out of the command.")
     term = os.environ.get("TERM")
     if not term:
         raise CliError(f"TERM is not set; set it to your terminal's name. `{program()} --help` lists the verbs.")

@@ -112,7 +112,7 @@ def summary(run: RunAt, status: Json | None, problem: str | None = None) -> Json
         "attempt": status.get("attempt"),
         "created_at": status.get("created_at"),
         "updated_at": status.get("updated_at"),
-        "eta_s": status.get("eta_s"),
+        "eta_s": None if status.get("state") in TERMINAL else status.get("eta_s"),
         "error": {"code": error.get("code"), "message": error.get("message"), "hint": error.get("hint")}
         if error
         else None,

@@ -22,12 +22,13 @@ ANSWERS = 3
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--headless", action="store_true", help="lines of text instead of the interface")
     add_start_options(parser)
+    parser.add_argument("--allow-unknown", action="store_true", help="unknown keys are warnings, not errors")
     add_data_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     begun = time.monotonic()
-    plan = prepare(_sample(), args.sets, run_dir=args.run_dir)
+    plan = prepare(_sample(), args.sets, run_dir=args.run_dir, allow_unknown=args.allow_unknown)
     tell_warnings(plan)
     stream = words(args)
     started = launch(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import tempfile
@@ -27,7 +28,7 @@ FORMATS = {"metrics": ("csv", "parquet"), "rollouts": ("jsonl", "parquet"), "rep
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_run_argument(parser)
-    parser.add_argument("--what", choices=WHAT, required=True, metavar="WHAT", help=", ".join(WHAT))
+    parser.add_argument("--what", choices=WHAT, required=True, help="what is taken out")
     parser.add_argument("--out", type=Path, metavar="PATH", help="file or folder that is made (default: named for RUN)")
     formats = sorted({form for forms in FORMATS.values() for form in forms} - {"html"})
     parser.add_argument("--format", choices=formats, metavar="FORMAT", help="csv, jsonl or parquet (extra: parquet)")
@@ -63,6 +64,9 @@ def run(args: argparse.Namespace) -> int:
     emit({"name": chosen.name, "what": args.what, "format": form, "path": str(out), **about}, as_json=args.json)
     counted = f"{about['rows']:,} rows, " if about.get("rows") is not None else ""
     say(f"{out}: {counted}{size(about['bytes'])}", words(args))
+    if args.what == "adapter" and (base := _base(out)):
+        here = ", a folder of this machine: elsewhere give its own place of it" if Path(base).is_absolute() else ""
+        say(f"its base model is {clean(base, 300)}{here}", words(args))
     return OK
 
 
@@ -115,6 +119,15 @@ def _weights(aside: Path, chosen: RunAt, out: Path, args: argparse.Namespace) ->
         raise CliError(f"{chosen.name}: {clean(error, 600)}", code=FAILED) from error
     shutil.rmtree(part, ignore_errors=True)
     return {"step": checkpoint.step, "bytes": count}
+
+
+def _base(adapter: Path) -> str:
+    """The base model that peft will load for it; "" where it names none."""
+    try:
+        found = json.loads((adapter / "adapter_config.json").read_bytes()).get("base_model_name_or_path")
+    except (OSError, ValueError, AttributeError):
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def _checkpoints(folder: Path) -> list[Checkpoint]:

@@ -18,6 +18,7 @@ from rltui.cli.progress import Printer, duration, number, state_line, step_line
 from rltui.launch.base import Started
 from rltui.sources.base import TERMINAL, Json, RunSource, Unreachable, Unreadable
 from rltui.text import clean
+from trainer.taskapp.reading import finite
 
 LOOK_S = 0.25
 UNANSWERED_S = 10.0  # WIRE 5.8: a request that is not accepted by then is said to be unanswered
@@ -195,7 +196,7 @@ class Follower:
 
     def _read_news(self) -> None:
         self._drain(self._source.events, "_events_cursor", lambda event: _seconds(event.get("created_at")))
-        self._drain(self._source.metrics, "_metrics_cursor", lambda row: float(row.get("time") or 0))
+        self._drain(self._source.metrics, "_metrics_cursor", lambda row: finite(row.get("time")) or 0.0)
 
     def _drain(self, read: Callable[..., Any], cursor_name: str, at: Callable[[Json], float]) -> None:
         """Cursor and rows go on together: where a later read fails, what this one gave is still to be shown."""
@@ -269,5 +270,4 @@ def ending(status: Json) -> list[str]:
 
 def reward_of(evaluation: Any) -> float | None:
     """The mean reward of an entry of results.evaluation: a number, or an object with `reward_mean`."""
-    value = evaluation.get("reward_mean") if isinstance(evaluation, dict) else evaluation
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return finite(evaluation.get("reward_mean") if isinstance(evaluation, dict) else evaluation)

@@ -1,4 +1,4 @@
-"""`rltui judge --run RUN`: what the judge of a run said, beside the task app's rewards, and what it took."""
+"""`rltui judge RUN`: what the judge of a run said, beside the task app's rewards, and what it took."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ TRACKS_CELLS = 60
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--run", required=True, metavar="RUN", help=RUN_HELP)
+    parser.add_argument("run", nargs="?", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("--run", dest="named", metavar="RUN", help="the same, as other tools spell it")
     parser.add_argument("--runs-dir", type=Path, metavar="DIR", help="where runs are (default: runs)")
     parser.add_argument("--last", type=count, default=SHOWN, metavar="N", help=f"episodes (default: {SHOWN}); 0: all")
     parser.add_argument(
@@ -30,7 +31,9 @@ def run(args: argparse.Namespace) -> int:
     from rltui.model.judged import agreement, judged, recent, who_judges
     from rltui.sources.base import Unreadable
 
-    chosen = named_run(args.run, args.runs_dir)
+    if (args.run is None) is (args.named is None):
+        raise CliError("give one run: `rltui judge RUN`")
+    chosen = named_run(args.run or args.named, args.runs_dir)
     source = chosen.source
     try:
         who = who_judges(source.document("environment.json"), source.document("resolved.json"))
@@ -60,7 +63,10 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         from rltui.cli.show import run_name
 
-        for line in _lines(document, f"{program()} rejudge {run_name(chosen)} --rubric FILE"):
+        name = run_name(chosen)
+        for line in _lines(
+            document, f"{program()} rejudge {name} --rubric FILE", f"{program()} rollout {name} EPISODE"
+        ):
             say(line, words(args))
     return OK
 
@@ -74,7 +80,7 @@ def tries_failed(failed: dict[str, int]) -> str:
     return ", ".join(f"{clean(code.removeprefix('judge_'), 40)} x {times}" for code, times in failed.items())
 
 
-def _lines(document: Json, next_: str) -> list[str]:
+def _lines(document: Json, next_: str, look_: str) -> list[str]:
     rows = document["episodes"]
     if not document["judged"]:
         name = clean(document["run"], 120)
@@ -101,7 +107,10 @@ def _lines(document: Json, next_: str) -> list[str]:
             )
         )
     lines = [fit(line, max(20, columns)) for line in table(cells)]
-    return [*lines, *_told(document), f"another rubric on these episodes: {next_}"]
+    if len(rows) < document["judged"]:
+        lines.append(f"{len(rows)} of {document['judged']} episodes are shown; --last 0 shows all")
+    look = f"GAP: judge - task app; S: seconds. What was answered: {look_}"
+    return [*lines, *_told(document), look, f"another rubric on these episodes: {next_}"]
 
 
 def _of_the_newest(document: Json) -> str:

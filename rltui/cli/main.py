@@ -9,11 +9,13 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from rltui.cli.output import FAILED, INTERRUPTED, OK, USAGE, CliError, emit, guard_out, safe_streams, say, settle
+from rltui.text import plain
 
 # verb: (module with configure(parser) and run(args) -> exit code, one line of help)
 VERBS = {
@@ -31,6 +33,7 @@ VERBS = {
     ),
     "doctor": ("rltui.cli.doctor", "what is wrong with a run, why, and which key to change"),
     "steer": ("rltui.cli.steer", "pause, resume, change and save a run while it is going, and wait for its answer"),
+    "import": ("rltui.cli.importing", "bring a run from another folder among yours, looked at first"),
     "export": ("rltui.cli.export", "take weights, numbers, episodes or a report out of a run"),
     "attach": ("rltui.cli.attach", "open the interface on one run"),
     "stop": ("rltui.cli.stop", "ask a run to stop, and wait until it has"),
@@ -91,8 +94,7 @@ def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str],
     if verb not in verbs:
         near = difflib.get_close_matches(verb, verbs, n=1)
         hint = f"did you mean `{program} {near[0]}`?" if near else f"`{program} --help` lists them."
-        say(f"{program}: no verb {verb!a}; {hint}")
-        return USAGE
+        return _misused(f"{program}: no verb {verb!a}; {hint}", arguments)
     module_name, summary = verbs[verb]
     module = importlib.import_module(module_name)
     if hasattr(module, "VERBS"):
@@ -106,13 +108,31 @@ def _is_option(word: str) -> bool:
 
 def _verb(program: str, module_name: str, summary: str, arguments: list[str]) -> int:
     module = importlib.import_module(module_name)
-    parser = argparse.ArgumentParser(prog=program, description=f"{summary}.", allow_abbrev=False)
+    parser = _Parser(prog=program, description=f"{summary}.", allow_abbrev=False)
     module.configure(parser)
     try:
         args = _parsed(parser, arguments)
-    except SystemExit as stop:  # argparse has printed its message
+    except _Misuse as error:
+        parser.print_usage(sys.stderr)
+        return _misused(f"{program}: error: {error}", arguments)
+    except SystemExit as stop:  # --help
         return int(stop.code or OK)
     return _run(module, args, program)
+
+
+class _Misuse(Exception):
+    """The arguments are not those of the verb."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _Misuse(plain(message))  # it repeats words of the command line, which may be names of files
+
+
+def _misused(message: str, arguments: list[str]) -> int:
+    say(message)
+    emit({"ok": False, "error": {"message": message}}, as_json="--json" in arguments)
+    return USAGE
 
 
 def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
@@ -136,25 +156,27 @@ def _run(module: ModuleType, args: argparse.Namespace, verb: str) -> int:
         return module.run(args)
     except CliError as error:
         return _refused(error, args)
-    except Exception as error:
+    except Exception as error:  # a fault of ours is told in words
         from rltui.sources.base import Unreadable
 
         if isinstance(error, Unreadable):  # in the midst of a verb: a job server may be gone at any time
             return _refused(CliError(str(error), code=FAILED), args)
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            say(f"{verb}: no space left on the disk that its output or its files go to; free some space")
-            return FAILED
+            full = f"{verb}: no space left on the disk that its output or its files go to; free some space"
+            return _refused(CliError(full, code=FAILED), args)
         if os.environ.get("RLTUI_TRACEBACK"):
             raise
-        say(f"{verb} hit a fault of its own: {type(error).__name__}: {error}")
+        fault = CliError(f"{verb} hit a fault of its own: {type(error).__name__}: {error}", code=FAILED)
+        status = _refused(fault, args)
         say("Set RLTUI_TRACEBACK=1 and run it again to see where; that text belongs in a bug report.")
-        return FAILED
+        return status
 
 
 def _refused(error: CliError, args: argparse.Namespace) -> int:
-    say(str(error))
+    say(plain(str(error)))
     data = {"ok": False, "error": {"message": str(error).splitlines()[0], **error.details}}
-    emit(data, as_json=args.json)
+    with suppress(OSError):  # stdout may be what is full
+        emit(data, as_json=getattr(args, "json", False))
     return error.code
 
 

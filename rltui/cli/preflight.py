@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rltui.preflight.runner import Preflight
-    from rltui.preflight.table import checks_of
+    from rltui.preflight.table import CHECKS, checks_of
 
     launcher = launcher_of(args.target)
     checks = checks_of(launcher)
@@ -65,10 +65,11 @@ def run(args: argparse.Namespace) -> int:
     code = _code(results, args.strict)
     order = [check.id for check in checks]
     results.sort(key=lambda result: order.index(result.id))
-    passed = [result.title for result in results if result.verdict == "skipped"]
+    from_here = [check.title for check in CHECKS if check.id not in order]
+    passed = [*(result.title for result in results if result.verdict == "skipped"), *from_here]
     if passed and code != USAGE:
         say(f"--    not looked at: {', '.join(passed)}", words(args))
-    say(verdict_of(results), words(args))
+    say(verdict_of(results) + (", as far as it can be seen from here" if from_here and code == OK else ""), words(args))
     emit(_data(args, context, results, code), as_json=args.json, out=args.out)
     return code
 

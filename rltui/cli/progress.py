@@ -15,7 +15,7 @@ Json = dict[str, Any]
 # (metric, how it reads) in the order of a step's line; what a step does not have is left out
 _STEP_FIELDS = (
     ("reward/mean", "reward {:.3f}"),
-    ("gspo/loss", "loss {:+.4f}"),
+    ("optim/grad_norm", "grad {:.3g}"),  # not the loss: the surrogate is about 0 whatever is learned
     ("off_policy/mean", "lag {:.1f}"),
     ("throughput/samples_per_sec", "{:.1f} samples/s"),
 )

@@ -74,6 +74,12 @@ def _row(path: Path) -> Json:
         return summary(run, None, problem=str(error))
 
 
+def _named(row: Json) -> str:
+    """The folder's name, which holds the label; of a job its id and its label."""
+    job = row["name"] == row["job_id"] and row["label"]
+    return clean(f"{row['name']}  {row['label']}" if job else row["name"], 60)
+
+
 def _table(rows: list[Json]) -> list[str]:
     cells = [("STATE", "NAME", "STEP", "REWARD", "EVAL", "AGE", "WHY")]
     for row in rows:
@@ -82,7 +88,7 @@ def _table(rows: list[Json]) -> list[str]:
         cells.append(
             (
                 clean(row["state"], 12),
-                clean(row["name"], 60),
+                _named(row),
                 steps,
                 number(row["reward"]),
                 number(row["eval_reward"]),

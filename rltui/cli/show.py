@@ -15,6 +15,7 @@ from rltui.cli.follow import Follower, ending, reward_of
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, program, say, words
 from rltui.cli.progress import Printer, duration, number, state_line
 from rltui.launch.runs import RunAt, is_address
+from rltui.model.now import written_later
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.sources.find import default_runs_dir
 from rltui.text import clean
@@ -77,7 +78,11 @@ def next_commands(chosen: RunAt, status: Json | None, *, shown: bool = False) ->
     runs = [f"{program()} runs"] if chosen.folder is not None else []
     if state in TERMINAL:
         look = [] if shown else [f"{program()} show {name}"]
-        fetch = [f"{program()} export {name}"] if chosen.folder is None and chosen.source.checkpoints() else []
+        fetch = (
+            [f"{program()} export {name} --what adapter"]
+            if chosen.folder is None and chosen.source.checkpoints()
+            else []
+        )
         return [*_again(chosen, status or {}), *fetch, *look, *runs]
     paused = [f"{program()} steer {name} resume"] if state == "paused" and _by_request(status or {}) else []
     return [*paused, f"{program()} show {name} --follow", f"{program()} stop {name}", *runs]
@@ -151,6 +156,8 @@ def _lines(document: Json, status: Json) -> list[str]:
         f"  episodes {number(episodes.get('accepted'), '{}')} accepted,"
         f" {number(episodes.get('excluded'), '{}')} excluded"
     )
+    if later := written_later(status):
+        lines.append(f"  warning: {later}")
     for warning in (status.get("warnings") or [])[-3:]:
         lines.append(f"  warning: {clean(warning.get('text'), 200)}")
     lines.append(f"  {'address' if is_address(document['path']) else 'folder'} {document['path']}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rltui.cli.progress import duration
 from rltui.smoke.events import EpisodeEnded, Event, GroupClosed, StageEnded
 from rltui.smoke.report import Episode, Forecast, Report, Spread, Stage, Turn
 from rltui.text import clean
@@ -22,7 +23,7 @@ def lines_of(event: Event) -> Iterator[str]:
         yield from _episode(event.episode)
     elif isinstance(event, GroupClosed):
         advantages = ", ".join(f"{e.A:+.2f}" for e in event.episodes if e.A is not None)
-        yield f"        seed {event.episodes[0].seed}  A {advantages}"
+        yield f"        seed {event.episodes[0].seed}  advantages {advantages}"
 
 
 def _stage(stage: Stage) -> Iterator[str]:
@@ -93,13 +94,16 @@ def _forecast(forecast: Forecast) -> Iterator[str]:
     numbers = {
         "episode p50": (forecast.episode_p50_s, "s"),
         "episode p95": (forecast.episode_p95_s, "s"),
-        "minutes an iteration": (forecast.minutes_per_iteration, ""),
-        "hours of the run": (forecast.hours, ""),
         "GPU hours": (forecast.gpu_hours, ""),
         "turns": (forecast.turns_mean, ""),
         "tokens": (forecast.tokens_mean, ""),
     }
-    told = [
+    long = {
+        "an iteration": forecast.minutes_per_iteration and forecast.minutes_per_iteration * 60,
+        "the run": forecast.hours and forecast.hours * 3600,
+    }
+    told = [f"{name} {duration(seconds)}" for name, seconds in long.items() if seconds is not None]
+    told += [
         f"{name} {value:.3g}{f' {unit}' if unit else ''}"
         for name, (value, unit) in numbers.items()
         if value is not None

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     source = chosen.source
     state = _state(chosen, source)
     if state in TERMINAL:
-        raise CliError(f"{chosen.name} is not running: it is {state}", code=FAILED)
+        raise CliError(f"{chosen.name} has ended already: {state}", code=FAILED)
     control_id = ask(chosen, args.verb, values)
     if args.verb == "kill":
         source.kill()

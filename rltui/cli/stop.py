@@ -8,6 +8,7 @@ import time
 from rltui.cli.common import add_run_argument, ask, chosen_run, summary, unanswered
 from rltui.cli.follow import ending
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.launch.runs import RunAt
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.text import clean
 
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     except Unreadable as error:
         raise CliError(f"{chosen}: {error}", code=FAILED) from error
     if status is not None and status.get("state") in TERMINAL:
-        say(f"{chosen.name} is not running: it is {status['state']}", words(args))
+        say(f"{chosen.name} has ended already: {status['state']}", words(args))
         emit({"stopped": True, "answer": None, **summary(chosen, status)}, as_json=args.json, out=args.out)
         return OK
     waits = chosen.backend is not None and (status or {}).get("state") in (None, "queued")
@@ -49,10 +50,7 @@ def run(args: argparse.Namespace) -> int:
         for line in ending(status or {}):
             say(line, words(args))
     elif answer is None:
-        say(
-            f"{unanswered(chosen)}, or end it with `rltui stop {chosen.name if chosen.folder else chosen} --now`.",
-            words(args),
-        )
+        say(f"{unanswered(chosen)}{_instead(chosen, status, args.now)}.", words(args))
     elif answer["type"] == "rl.control.refused":
         say(f"{chosen.name} refused: {clean(answer.get('message'))}", words(args))
     else:
@@ -60,6 +58,16 @@ def run(args: argparse.Namespace) -> int:
     data = {"stopped": stopped, "control_id": control_id, "answer": answer and answer["type"]}
     emit({**data, **summary(chosen, status)}, as_json=args.json, out=args.out)
     return OK if stopped else FAILED
+
+
+def _instead(chosen: RunAt, status: Json | None, now: bool) -> str:
+    """What is left to be done about a run that does not answer."""
+    from trainer.rundir.process import host_name
+
+    host = (status or {}).get("host")
+    if chosen.folder is not None and isinstance(host, str) and host != host_name():
+        return f". It says that it runs on {clean(host, 80)}, whose processes cannot be ended from here: stop it there"
+    return "" if now else f", or end it with `rltui stop {chosen.name if chosen.folder else chosen} --now`"
 
 
 def _wait(source: RunSource, control_id: str, args: argparse.Namespace) -> tuple[Json | None, Json | None]:

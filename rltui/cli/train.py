@@ -38,7 +38,7 @@ from rltui.launch.base import Launcher, Started
 from rltui.launch.runs import is_address
 from rltui.launch.targets import KNOWN
 from rltui.sources.base import TERMINAL, Unreachable, Unreadable
-from rltui.text import clean
+from rltui.text import clean, plain
 from trainer.rundir.lock import SILENT_S
 
 DRY_RUN_ELSEWHERE = "checked: the config; what the target has and lacks is told by `rltui preflight CONFIG --target T`"
@@ -214,7 +214,7 @@ def _dry_run(plan: Plan, args: argparse.Namespace) -> int:
         where = plan.job.run_dir or f"a job of {plan.launcher.name}"
         doing = f"go on from step {plan.from_step or '(the newest)'} in" if plan.job.resume else "make"
         say(f"would {doing} {where}", words(args))
-        say(f"would run  {description['command']}", words(args))
+        say(plain(f"would run  {description['command']}"), words(args))
         say(DRY_RUN if plan.launcher.shares_disk else DRY_RUN_ELSEWHERE, words(args))
     emit({"dry_run": True, **description}, as_json=args.json, out=args.out)
     return OK

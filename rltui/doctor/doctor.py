@@ -41,8 +41,13 @@ class Finding:
     @property
     def line(self) -> str:
         """'zero-variance groups 46 % (want < 30 %)'."""
-        want = f" (want {self.reading.want})" if self.reading.want else ""
-        return f"{self.rule.title} {self.reading.measured}{want}" if self.reading.measured else self.rule.title
+        want = f" (want {self.reading.want})" if self.reading.want and self.reading.measured else ""
+        return f"{self.short}{want}"
+
+    @property
+    def short(self) -> str:
+        """'zero-variance groups 46 %', where there is little room."""
+        return f"{self.rule.title} {self.reading.measured}".rstrip()
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from math import inf, isfinite
 from typing import Any
 
 from rltui.charts.pyramid import Pyramid
+from trainer.taskapp.reading import finite
 
 Json = dict[str, Any]
 Leaf = Mapping[str, Any]  # {value, origin, at?, was?, note?}
@@ -141,12 +142,12 @@ class Record:
 
     def number(self, key: str) -> float | None:
         """The same where it is a number."""
-        return _number(self.value(key))
+        return finite(self.value(key))
 
     def derived(self, name: str) -> float | None:
         """E, U, m, groups, iterations or steps."""
         part = self.resolved.get("derived")
-        return _number(part.get(name)) if isinstance(part, dict) else None
+        return finite(part.get(name)) if isinstance(part, dict) else None
 
     @property
     def warnings(self) -> list[Json]:
@@ -172,8 +173,3 @@ def _leaves(node: Any, prefix: str) -> list[tuple[str, Leaf]]:
         else:
             found += _leaves(item, f"{prefix}{name}.")
     return found
-
-
-def _number(value: Any) -> float | None:
-    ok = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    return float(value) if ok else None

@@ -8,6 +8,7 @@ from typing import Any
 from rltui.doctor.doctor import Finding, counts, speaking
 from rltui.doctor.record import Json, Record
 from rltui.doctor.rule import State
+from rltui.doctor.ways import way
 from rltui.text import clean
 
 WORDS = {State.ACT: "act", State.BROKEN: "broken", State.WATCH: "watch", State.OK: "ok", State.NONE: "no data"}
@@ -38,7 +39,7 @@ def _row(finding: Finding, record: Record) -> Json:
         "window": rule.window,
         "metric": finding.metric or None,
         "metrics": list(rule.metrics),
-        "keys": [{"key": key, "value": record.value(key)} for key in finding.keys],
+        "keys": [{"key": key, "value": record.value(key), "way": way(rule.id, key)} for key in finding.keys],
         "muted": finding.muted or None,
     }
 
@@ -63,15 +64,16 @@ def lines(finding: Finding, record: Record) -> Iterator[tuple[str, str]]:
         return
     yield "cause", finding.rule.cause
     if finding.keys:
-        yield "change", ", ".join(key_words(key, record) for key in finding.keys)
+        yield "change", ", ".join(key_words(key, record, finding.rule.id) for key in finding.keys)
     if finding.metric:
         yield "see", f"{finding.metric}, {finding.rule.window}"
 
 
-def key_words(key: str, record: Record) -> str:
-    """'training.group_size (now 4)'."""
+def key_words(key: str, record: Record, rule: str = "") -> str:
+    """'training.group_size (now 4)'; with the rule that names it 'raise training.group_size (now 4)'."""
     value: Any = record.value(key)
-    return key if value is None else f"{key} (now {_value(value)})"
+    turn = f"{found} " if (found := way(rule, key)) else ""
+    return f"{turn}{key}" if value is None else f"{turn}{key} (now {_value(value)})"
 
 
 def _value(value: Any) -> str:

@@ -118,8 +118,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _spelt(name: str) -> str:
-    """A name without what could act on a terminal, or on a reader of the table."""
-    return "".join(char if char.isprintable() else "?" for char in name[:120])
+    """A name without what could act on a terminal, or on a reader of the table: in a spreadsheet = + - @ begin a
+    formula."""
+    spelt = "".join(char if char.isprintable() else "?" for char in name[:120])
+    return f"'{spelt}" if spelt[:1] in "=+-@" and spelt else spelt
 
 
 def _flat(episode: Json) -> Json:

@@ -92,6 +92,8 @@ class Launcher(ABC):
     name: str  # as it was given: local, slurm, ssh://user@host, …
     shares_disk: bool = True  # its runs are folders of this machine as well, so that Job.run_dir is given
     outlives: bool = False  # Ctrl-C on a followed run leaves it running (WIRE 4.5)
+    scripted: bool = False  # what it submits is a script, and may be changed: see `edited`
+    edited: str | None = None  # that script, where somebody has changed what `shown` gave
     sets: tuple[str, ...] = ()  # KEY=VALUE that it gives the config unless that sets the key: compute.launcher
 
     @abstractmethod

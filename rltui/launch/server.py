@@ -76,8 +76,12 @@ class ServerLauncher(Launcher):
             if version.get("api") != 1:
                 text = f"it speaks version {clean(version.get('api'), 20)} of the job API, this program version 1"
                 return [*found, Fact("version", False, text, "install the same rltui on both sides")]
-            found += [*self._warnings(), *_system(backend.get("/system"))]
-            return [*found, *self._task_app(backend, job)] if job is not None and not job.resume else found
+            system = backend.get("/system")
+            found += [*self._warnings(), *_system(system)]
+            if job is None or job.resume:
+                return found
+            code = _refused_code(job) if system.get("allow_code") is False else []
+            return [*found, *code, *self._task_app(backend, job)]
         except BackendError as error:
             if error.status == 401:
                 return [Fact("reachable", False, _said(error), "put its token in the variable RLTUI_API_KEY")]
@@ -121,7 +125,12 @@ class ServerLauncher(Launcher):
     def _body(self, job: Job) -> Json:
         if job.resume:
             return {"from": job.from_step, "overrides": dict(_assignment(item) for item in job.sets)}
-        body = job_body(_loaded(job), client="rltui", same_machine=self._same_machine())
+        from trainer.judge.errors import JudgeMisconfigured
+
+        try:
+            body = job_body(_loaded(job), job.config, client="rltui", same_machine=self._same_machine())
+        except JudgeMisconfigured as error:
+            raise LaunchError(error.message, error.hint, refused=True) from error
         return {**body, "allow_unknown": True} if job.allow_unknown else body
 
     def _refusal(self, error: BackendError) -> LaunchError:
@@ -179,7 +188,9 @@ class ServerRun(Started):
             job = self._backend.get(self._path)
         except BackendError:
             return ""
-        return clean(job.get("phase") or "", 80)
+        place = job.get("queue_position")
+        before = f", {place - 1} before it" if isinstance(place, int) else ""
+        return f"{clean(job.get('phase') or '', 80)}{before}"
 
     def _cancel(self, mode: str) -> None:
         from rltui.backend import BackendError
@@ -209,12 +220,19 @@ def _loaded(job: Job) -> Loaded:
         raise LaunchError(str(error), refused=True) from error
 
 
+def _refused_code(job: Job) -> list[Fact]:
+    """What of the config a server refuses that runs no code of its clients."""
+    from rltui.server.checks import code_problems
+
+    return [Fact("code", False, f"{found.key}: {found.why}", found.fix or "") for found in code_problems(_loaded(job))]
+
+
 def _assignment(text: str) -> tuple[str, Any]:
     from trainer.config.sources import from_sets
 
     given, problems = from_sets([text])
     if problems:
-        raise LaunchError(problems[0].why, problems[0].fix, refused=True)
+        raise LaunchError(problems[0].why, problems[0].fix or "", refused=True)
     return given[0].key, given[0].value
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rltui.launch.base import Fact, Job, Launcher, LaunchError, Started
 from rltui.launch.slurm_commands import FORGOTTEN, command, job_state, said, sbatch
+from rltui.launch.slurm_relied import missing
 from rltui.launch.slurm_script import NO_FOLDER, OUTPUT, SCRIPT, Request, script
 from rltui.launch.slurm_states import NO_OUTPUT, JobState, ended, waits
 from rltui.sources.base import Json
@@ -30,21 +31,21 @@ LOCAL_DISKS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "overlay", "zfs"
 
 
 class SlurmLauncher(Launcher):
-    """`edited`: the script that is submitted, where somebody has changed what `shown` gave."""
-
     name = "slurm"
-    outlives = True
+    outlives = scripted = True
     sets = ('compute.launcher="slurm"',)
 
-    def __init__(self) -> None:
-        self.edited: str | None = None
-
     def shown(self, job: Job) -> str:
+        return self._own(job) if self.edited is None else self.edited
+
+    def _own(self, job: Job) -> str:
         loaded, attempt = _config(job)
-        return self.edited or script(job, request_of(loaded), attempt=attempt)
+        return script(job, request_of(loaded), attempt=attempt)
 
     def start(self, job: Job) -> SlurmRun:
         paths, text = RunPaths(job.folder), self.shown(job)
+        if self.edited is not None and (gone := [item for item in missing(self._own(job), text) if item.needed]):
+            raise LaunchError(f"the edited script cannot start the run: {gone[0].text}", gone[0].fix, refused=True)
         sbatch("--test-only", text, job.environ)
         try:
             make_folder(paths.root, parents=True)
@@ -78,6 +79,9 @@ class SlurmLauncher(Launcher):
         fix = "give a --run-dir on a shared file system" if local else ""
         found.append(Fact("shared folder", None if local else True, f"{job.folder}: {SHARED}{local}", fix))
         try:
+            if self.edited is not None and (gone := missing(self._own(job), self.edited)):
+                lost = "; ".join(item.text for item in gone if item.needed == gone[0].needed)
+                found.insert(1, Fact("edited script", False if gone[0].needed else None, lost, gone[0].fix))
             found.append(Fact("queue", True, sbatch("--test-only", self.shown(job), job.environ)[1]))
         except LaunchError as error:
             found.append(Fact("queue", False, str(error), error.hint))

@@ -14,6 +14,7 @@ GLYPHS: dict[str, tuple[str, str]] = {
     "state_unreadable": ("?", "?"),
     "cursor": ("▸", ">"),
     "mark": ("◆", "#"),
+    "pin": ("★", "^"),
     "more": ("⋯", "~"),
     "up": ("↑", "^"),
     "down": ("↓", "v"),

@@ -9,14 +9,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from rltui.cli.config.spellings import Document
 from rltui.cli.output import CliError
-from rltui.places import state_folder
+from rltui.places import state_folder, write_private
 from trainer.config import ConfigError
 from trainer.config.secrets import may_hold_secret
 
@@ -57,16 +55,7 @@ def keep(draft: Draft) -> bool:
     place = _file(draft.path, draft.name)
     data = {"schema": SCHEMA, **{name: getattr(draft, name) for name in Draft.__slots__}}
     try:
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor, temporary = tempfile.mkstemp(dir=place.parent, prefix=".draft.")  # mode 0600
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass") as stream:
-                json.dump(data, stream)
-            os.replace(temporary, place)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        write_private(place, json.dumps(data).encode())
     except OSError:
         return False
     return True

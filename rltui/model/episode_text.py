@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rltui.model.paragraphs import Fold, Node, Paragraph, entries, fields, fixed, number, readable, text_paragraphs
+from rltui.model.paragraphs import Fold, Node, Paragraph, fixed, readable, text_paragraphs
 from rltui.model.token_lines import token_lines
 from rltui.model.xray import Xray
 from rltui.sources.base import Json
+from trainer.taskapp.reading import finite, listing, mapping
 
 LONG_THINKING = 240  # characters, or this many lines, from which thinking is folded at first
 LONG_THINKING_LINES = 4
@@ -18,12 +19,12 @@ _NUMBERS = 3  # of the columns in a head; the others are words
 
 def turns_of(episode: Json, view: str, xray: Xray | None) -> list[Node]:
     """A fold a turn; its body is the conversation, its tokens, or (view "recorded") the record itself."""
-    turns = [fields(turn) for turn in entries(episode.get("turns"))]
+    turns = [mapping(turn) for turn in listing(episode.get("turns"))]
     heads = _columns([_numbers(turn, episode) for turn in turns])
     nodes: list[Node] = []
     for index, (turn, right) in enumerate(zip(turns, heads, strict=True)):
         before = turns[index - 1] if index else None
-        name = f"turn {int(number(turn.get('t')) or 0) if turn.get('t') is not None else index}"
+        name = f"turn {int(finite(turn.get('t')) or 0) if turn.get('t') is not None else index}"
 
         def make(turn: Json = turn, before: Json | None = before, index: int = index) -> list[Node]:
             if view == "tokens":
@@ -36,9 +37,9 @@ def turns_of(episode: Json, view: str, xray: Xray | None) -> list[Node]:
 
 def _numbers(turn: Json, episode: Json) -> list[str]:
     """Tokens, time, reward, finish reason and weight versions; "" for what is not known."""
-    span = [int(found) for edge in entries(turn.get("span")) if (found := number(edge)) is not None]
+    span = [int(found) for edge in listing(turn.get("span")) if (found := finite(edge)) is not None]
     tokens = f"{span[1] - span[0]} tok" if len(span) == 2 else ""
-    start, end = number(turn.get("t_start")), number(turn.get("t_end"))
+    start, end = finite(turn.get("t_start")), finite(turn.get("t_end"))
     took = _duration(end - start) if start is not None and end is not None else ""
     reward = fixed(turn.get("reward"))
     finish = readable(turn.get("finish_reason"))[:14]
@@ -67,22 +68,22 @@ def _versions(turn: Json, span: list[int], episode: Json) -> str:
     if len(span) != 2:
         return ""
     seen: list[str] = []
-    for part in entries(_branch(turn, episode).get("spans")):
-        start, end = number(fields(part).get("start")), number(fields(part).get("end"))
+    for part in listing(_branch(turn, episode).get("spans")):
+        start, end = finite(mapping(part).get("start")), finite(mapping(part).get("end"))
         if start is not None and end is not None and start < span[1] and end > span[0]:
-            seen.append(f"v{fields(part).get('weight_version')}")
+            seen.append(f"v{mapping(part).get('weight_version')}")
     return "→".join(dict.fromkeys(seen))
 
 
 def _branch(turn: Json, episode: Json) -> Json:
-    branches, at = entries(episode.get("branches")), turn.get("branch")
-    return fields(branches[at]) if isinstance(at, int) and 0 <= at < len(branches) else {}
+    branches, at = listing(episode.get("branches")), turn.get("branch")
+    return mapping(branches[at]) if isinstance(at, int) and 0 <= at < len(branches) else {}
 
 
 def _chars(turn: Json) -> int:
     return sum(
         len(part)
-        for message in map(fields, entries(turn.get("messages")))
+        for message in map(mapping, listing(turn.get("messages")))
         for part in (message.get("text"), message.get("reasoning"))
         if isinstance(part, (str, list))
         for part in ([part] if isinstance(part, str) else part)
@@ -101,11 +102,11 @@ def _spoken(turn: Json, before: Json | None, episode: Json) -> list[Node]:
         weighs = f", which weighs {weight}" if weight else ""
         said = f"does not continue the recorded tokens: branch {turn.get('branch')} begins{weighs}"
         nodes.append(Paragraph(said, "watch", "fork", "watch"))
-    if tools := entries(turn.get("tools")):
+    if tools := listing(turn.get("tools")):
         names = ", ".join(_tool_name(tool) for tool in tools)
         body = list(text_paragraphs(json.dumps(tools, ensure_ascii=False, indent=2), "dim"))
         nodes.append(Fold(Paragraph(names, "dim", "tools"), lambda: body))
-    for message in map(fields, entries(turn.get("messages"))):
+    for message in map(mapping, listing(turn.get("messages"))):
         nodes += _message(message)
     if notes := _notes(turn):
         nodes.append(Paragraph(notes, "dim", "score"))
@@ -120,7 +121,7 @@ def _message(message: Json) -> list[Node]:
     thinking = readable(message.get("reasoning")).strip()
     if thinking:
         nodes.append(_thinking(thinking))
-    calls = [fields(call) for call in entries(message.get("tool_calls"))]
+    calls = [mapping(call) for call in listing(message.get("tool_calls"))]
     text = readable(message.get("text"))
     if text.strip() or not (calls or thinking):
         nodes += text_paragraphs(text or "(nothing)", "text" if text.strip() else "dim", label, style)
@@ -140,7 +141,7 @@ def _thinking(text: str) -> Fold:
 
 def _call(call: Json) -> str:
     """`name(key=value, …)`; arguments that are no JSON object stand as they came."""
-    function = fields(call.get("function")) or call
+    function = mapping(call.get("function")) or call
     name, given = readable(function.get("name")) or "?", function.get("arguments", "")
     if isinstance(given, str):
         try:
@@ -157,7 +158,7 @@ def _argument(value: Any) -> str:
 
 
 def _tool_name(tool: Any) -> str:
-    return readable(fields(fields(tool).get("function")).get("name") or fields(tool).get("name")) or "?"
+    return readable(mapping(mapping(tool).get("function")).get("name") or mapping(tool).get("name")) or "?"
 
 
 def _notes(turn: Json) -> str:
@@ -165,7 +166,7 @@ def _notes(turn: Json) -> str:
     parts = [
         f"{name} {fixed(turn.get(key))}"
         for key, name in (("event_reward", "event reward"), ("step_r", "step reward"), ("judge", "judge"))
-        if number(turn.get(key)) is not None
+        if finite(turn.get(key)) is not None
     ]
     achieved = turn.get("achievements")
     if achieved:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rltui.model.paragraphs import Fold, Node, Paragraph, entries, fields, fixed, number, readable, text_paragraphs
+from rltui.model.paragraphs import Fold, Node, Paragraph, fixed, readable, text_paragraphs
 from rltui.sources.base import Json
 from trainer.taskapp.codes import WARNINGS, sentence, warning
+from trainer.taskapp.reading import finite, listing, mapping
 
 SEP = " · "
 
@@ -22,7 +23,7 @@ def facts_of(episode: Json, updates: Json) -> list[Node]:
     nodes += [_fact("excluded", said, "watch", "watch") for said in exclusions(episode, updates)]
     nodes += [_fact("warning", said, "watch") for said in _warnings(episode)]
     if judge := _judge(episode):
-        tracks = fields(fields(episode.get("judge")).get("tracks"))
+        tracks = mapping(mapping(episode.get("judge")).get("tracks"))
         said = SEP.join(f"{name} {fixed(score)}" for name, score in tracks.items())
         nodes.append(Fold(Paragraph(said or "scores and reasons", label="judge"), lambda: judge))
     nodes.append(Fold(Paragraph("times, sampling, answer of the app", "dim", "more"), lambda: _more(episode)))
@@ -35,18 +36,18 @@ def _fact(label: str, text: str, style: str = "text", label_style: str = "dim") 
 
 
 def _reward(episode: Json) -> str:
-    rewards = fields(episode.get("rewards"))
+    rewards = mapping(episode.get("rewards"))
     parts = [
         ("env", episode.get("O", rewards.get("O"))),
         ("steps", episode.get("sr")),
         ("judge events", episode.get("je", rewards.get("event"))),
         ("judge outcome", episode.get("jo", rewards.get("outcome"))),
     ]
-    weights = fields(rewards.get("weights"))
+    weights = mapping(rewards.get("weights"))
     weight_of = {"env": "env", "judge events": "event", "judge outcome": "outcome"}
     said = []
     for name, value in parts:
-        if number(value) is not None:
+        if finite(value) is not None:
             weight = fixed(weights.get(weight_of.get(name, "")), 2)
             said.append(f"{name} {fixed(value)}" + (f" × {weight}" if weight else ""))
     total = fixed(episode.get("R")) or "none"
@@ -62,39 +63,39 @@ def _place(episode: Json) -> str:
     parts.append({"train": "training", "eval": "evaluation"}.get(split, split))
     parts.append(f"iteration {_plain(episode.get('iteration'))}")
     parts.append(f"step {_plain(episode.get('step'))}")
-    if number(episode.get("attempt")) not in (None, 1.0):
+    if finite(episode.get("attempt")) not in (None, 1.0):
         parts.append(f"attempt {_plain(episode.get('attempt'))}")
-    if plays := len(entries(episode.get("tries"))):
+    if plays := len(listing(episode.get("tries"))):
         parts.append(f"played {plays + 1} times")
     return SEP.join(parts)
 
 
 def _end(episode: Json) -> str:
-    turns = len(entries(episode.get("turns")))
+    turns = len(listing(episode.get("turns")))
     parts = [_plain(episode.get("stop")), f"{turns} turn{'' if turns == 1 else 's'}"]
-    tokens = entries(episode.get("tok"))
+    tokens = listing(episode.get("tok"))
     if len(tokens) == 2:
         parts.append(f"{_plain(tokens[0])} + {_plain(tokens[1])} tokens")
-    if number(episode.get("wall")) is not None:
+    if finite(episode.get("wall")) is not None:
         parts.append(f"{fixed(episode.get('wall'), 1)} s")
-    versions = [_plain(version) for version in entries(episode.get("ver"))]
+    versions = [_plain(version) for version in listing(episode.get("ver"))]
     if versions:
         parts.append("→".join(f"v{version}" for version in dict.fromkeys(versions)))
     return SEP.join(parts)
 
 
 def _trained(episode: Json, updates: Json) -> str:
-    parts = [f"advantage {number(updates.get('adv')):+.3f}"] if number(updates.get("adv")) is not None else []
-    branches = fields(updates.get("branches"))
+    parts = [f"advantage {finite(updates.get('adv')):+.3f}"] if finite(updates.get("adv")) is not None else []
+    branches = mapping(updates.get("branches"))
     for name, used in branches.items():
-        if number(fields(used).get("s")) is None:
+        if finite(mapping(used).get("s")) is None:
             continue
         said = f"s {fixed(used['s'], 4)}"
         if used.get("clip") in ("low", "high"):
             said += f" clipped {used['clip']}"
-        if number(used.get("lag")) is not None:
+        if finite(used.get("lag")) is not None:
             said += f", lag {_plain(used['lag'])}"
-        if number(used.get("step")) is not None:
+        if finite(used.get("step")) is not None:
             said += f", in step {_plain(used['step'])}"
         parts.append(f"branch {name}: {said}" if len(branches) > 1 else said)
     return SEP.join(parts)
@@ -103,24 +104,24 @@ def _trained(episode: Json, updates: Json) -> str:
 def exclusions(episode: Json, updates: Json) -> list[str]:
     """A sentence for each code, from the one table of them."""
     found: dict[str, dict[str, Any]] = {}
-    own = fields(episode.get("exclusion"))
-    later = [updates, *map(fields, fields(updates.get("branches")).values())]
+    own = mapping(episode.get("exclusion"))
+    later = [updates, *map(mapping, mapping(updates.get("branches")).values())]
     known = [(own.get("code") or episode.get("excl"), own.get("detail"))]
     known += [(part.get("excl"), part.get("detail")) for part in later]
     for code, detail in known:
         if code is not None:
-            found.setdefault(str(code), {}).update(fields(detail))
+            found.setdefault(str(code), {}).update(mapping(detail))
     if "zero_variance" in found:  # its numbers are the group's: each reward is this one
         found["zero_variance"] = {"value": fixed(episode.get("R")), "n": "the group's", **found["zero_variance"]}
     return [sentence(code, detail) for code, detail in found.items()]
 
 
 def _warnings(episode: Json) -> list[str]:
-    kinds = [fields(entry).get("kind", entry) for entry in entries(episode.get("warnings"))]
-    rewards = fields(episode.get("rewards"))
+    kinds = [mapping(entry).get("kind", entry) for entry in listing(episode.get("warnings"))]
+    rewards = mapping(episode.get("rewards"))
     detail = {
-        "steps": len(entries(rewards.get("steps"))),
-        "calls": len(entries(episode.get("turns"))),
+        "steps": len(listing(rewards.get("steps"))),
+        "calls": len(listing(episode.get("turns"))),
         "outcome": fixed(episode.get("O")),
         "sum": fixed(episode.get("sr")),
     }
@@ -128,22 +129,22 @@ def _warnings(episode: Json) -> list[str]:
 
 
 def _judge(episode: Json) -> list[Node]:
-    judge = fields(episode.get("judge"))
+    judge = mapping(episode.get("judge"))
     rows: list[Node] = []
-    events = [(f"turn {_plain(event.get('turn'))}", event) for event in map(fields, entries(judge.get("event")))]
-    outcome = [("outcome", fields(judge.get("outcome")))] if judge.get("outcome") else []
+    events = [(f"turn {_plain(event.get('turn'))}", event) for event in map(mapping, listing(judge.get("event")))]
+    outcome = [("outcome", mapping(judge.get("outcome")))] if judge.get("outcome") else []
     for where, scored in [*events, *outcome]:
-        if number(scored.get("total")) is not None:
+        if finite(scored.get("total")) is not None:
             rows.append(Paragraph(f"{where}: {fixed(scored.get('total'))}"))
-        for name, criterion in fields(scored.get("criteria")).items():
-            reason = readable(fields(criterion).get("reason"))
-            rows.append(Paragraph(f"{fixed(fields(criterion).get('score')):>6}  {name}  {reason}", "dim"))
+        for name, criterion in mapping(scored.get("criteria")).items():
+            reason = readable(mapping(criterion).get("reason"))
+            rows.append(Paragraph(f"{fixed(mapping(criterion).get('score')):>6}  {name}  {reason}", "dim"))
     return rows
 
 
 def _more(episode: Json) -> list[Node]:
     rows: list[Node] = [Paragraph(readable(episode.get("cid")), "dim", "id")]
-    timings = fields(episode.get("timings"))
+    timings = mapping(episode.get("timings"))
     if timings:
         times = SEP.join(f"{name} {fixed(value, 2)} s" for name, value in timings.items())
         rows.append(Paragraph(times, "dim", "times"))

@@ -188,17 +188,3 @@ class EpisodeView:
 
 def _first(pair: tuple[Any, int]) -> Any:
     return pair[0]
-
-
-def of_iteration(iteration: int, split: str | None = None) -> tuple[Predicate, tuple[str, ...]]:
-    """The filter for one iteration, of one split or both, and the fields it looks at."""
-
-    def keep(row: Json) -> bool:
-        return row.get("iteration") == iteration and (split is None or row.get("split") == split)
-
-    return keep, ("iteration", "split")
-
-
-def of_split(split: str) -> tuple[Predicate, tuple[str, ...]]:
-    """The filter for train or eval, and the fields it looks at."""
-    return (lambda row: row.get("split") == split), ("split",)

@@ -13,13 +13,14 @@ from typing import Any
 
 from rltui.sources.base import Json, RunSource
 
-FIELDS = ("adv", "s", "clip", "lag", "used")  # that it adds to an index row, besides `excl`
 CLIPS = ("none", "low", "high")
 _NUMBERS = ("adv", "s", "lag", "used")
 _NUMBER = (int, float)  # and no bool
 
 
 class Fates:
+    """By number of the episode; `refresh` takes in what was written since."""
+
     def __init__(self, source: RunSource) -> None:
         self._source = source
         self._cursor: Any = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rltui.model.paragraphs import entries, fields
 from rltui.sources.base import Json
+from trainer.taskapp.reading import listing, mapping
 
 
 class Prompt(NamedTuple):
@@ -18,14 +18,14 @@ class Prompt(NamedTuple):
 
 def first_prompt(episode: Json | None) -> Prompt | None:
     """None: the text of the episode is gone, or it ended before its first call."""
-    turn = fields(next(iter(entries((episode or {}).get("turns"))), None))
-    said = [fields(message) for message in entries(turn.get("messages"))]
+    turn = mapping(next(iter(listing((episode or {}).get("turns"))), None))
+    said = [mapping(message) for message in listing(turn.get("messages"))]
     if said and said[-1].get("role") == "assistant":
         said.pop()  # the answer
     n = (episode or {}).get("n")
     if not said or not isinstance(n, int):
         return None
-    return Prompt(n, tuple(map(_message, said)), tuple(map(fields, entries(turn.get("tools")))))
+    return Prompt(n, tuple(map(_message, said)), tuple(map(mapping, listing(turn.get("tools")))))
 
 
 def _message(said: Json) -> Json:

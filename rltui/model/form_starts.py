@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -60,7 +60,8 @@ def _files(folder: Path) -> list[Start]:
         paths = sorted(path for path in folder.glob("*.toml") if path.is_file())[:MOST_FILES]
     except OSError:
         return []
-    return [Start("file", path.name, path, _first_comment(path)) for path in paths if _may_be_config(path)]
+    samples = {preset.title: preset.name for preset in presets()}
+    return [Start("file", path.name, path, about(path, samples)) for path in paths if _may_be_config(path)]
 
 
 def _may_be_config(path: Path) -> bool:
@@ -70,6 +71,12 @@ def _may_be_config(path: Path) -> bool:
     except OSError:
         return False
     return b"[algorithm]" in head or b"[training" in head or b"[rollout" in head
+
+
+def about(path: Path, samples: Mapping[str, str]) -> str:
+    """The first comment of a config; of a copy, which has its sample's (`samples`: name by title), what it began as."""
+    comment = _first_comment(path)
+    return f"begun as {samples[comment]}" if comment in samples else comment
 
 
 def _first_comment(path: Path) -> str:
@@ -82,7 +89,7 @@ def _first_comment(path: Path) -> str:
 
 
 def _presets() -> list[Start]:
-    return [Start("preset", preset.label, preset.path, preset.title) for preset in presets()]
+    return [Start("preset", preset.name, preset.path, preset.title) for preset in presets()]
 
 
 def _runs(runs: Iterable[tuple[str, Path, str]]) -> list[Start]:

@@ -9,6 +9,7 @@ from rltui.charts.pyramid import Pyramid
 from rltui.model.judged import PAIRS, Calls, quantile, recent, who_judges
 from rltui.sources.base import Json, RunSource
 from trainer.judge.score import overall
+from trainer.taskapp.reading import finite
 
 _FIELDS = ("iteration", "O", "je", "jo")
 _ROWS = 4_000  # of the index, read at a time
@@ -71,7 +72,7 @@ class JudgeFeed:
         leaf: Any = resolved or {}
         for name in ("values", "judge", "timeout_s", "value"):
             leaf = leaf.get(name) if isinstance(leaf, dict) else None
-        self.timeout_s = float(leaf) if type(leaf) in (int, float) else None
+        self.timeout_s = finite(leaf)
         self._asked = self.who["source"] is not None
         return self._asked
 
@@ -79,8 +80,8 @@ class JudgeFeed:
         new: set[int] = set()
         for row in rows:
             self.calls.add(row)
-            wall, step = _number(row.get("wall_s")), row.get("step")
-            self.again += (_number(row.get("try")) or 0) > 0
+            wall, step = finite(row.get("wall_s")), row.get("step")
+            self.again += (finite(row.get("try")) or 0) > 0
             if row.get("status") == "failed":
                 self.bad = row
                 limit = self.timeout_s
@@ -106,13 +107,9 @@ class JudgeFeed:
         start = max(self._seen, count - _ROWS)
         found = deque(self.pairs, maxlen=PAIRS)
         for row in source.index(start, count, _FIELDS):
-            env, score = _number(row.get("O")), overall(_number(row.get("je")), _number(row.get("jo")), *weights)
+            env, score = finite(row.get("O")), overall(finite(row.get("je")), finite(row.get("jo")), *weights)
             if env is not None and score is not None:
                 iteration = row.get("iteration")
                 found.append(Pair(row["n"], iteration if isinstance(iteration, int) else None, env, score))
         self._seen, self.pairs = count, tuple(found)
         return True, False
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if type(value) in (int, float) else None

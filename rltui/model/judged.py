@@ -11,6 +11,7 @@ from rltui.sources.base import RunSource
 from trainer.judge.agreement import spearman
 from trainer.judge.cost import spent
 from trainer.judge.score import overall
+from trainer.taskapp.reading import finite
 
 Json = dict[str, Any]
 _FIELDS = ("cid", "iteration", "split", "R", "O", "je", "jo", "excl")
@@ -51,7 +52,7 @@ class Calls:
         cost, estimated = spent(line)
         self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
         self.estimated |= estimated
-        queued, start, wall = (_number(line.get(name)) for name in ("t_queued", "t_start", "wall_s"))
+        queued, start, wall = (finite(line.get(name)) for name in ("t_queued", "t_start", "wall_s"))
         if not cached and wall is not None:
             self.walls.append(wall)
         if queued is not None:
@@ -61,7 +62,7 @@ class Calls:
         if isinstance(line.get("tracks"), dict) and line.get("status") != "failed":
             kind = "turns" if line.get("kind") == "event" else "outcome"
             for name, score in line["tracks"].items():
-                if _number(score) is not None:
+                if finite(score) is not None:
                     self.tracks.setdefault(kind, {}).setdefault(str(name), []).append(float(score))
 
     def track_scores(self) -> dict[str, float]:
@@ -145,7 +146,7 @@ def _index(source: RunSource) -> Iterator[Json]:
 
 
 def _row(index: Json, calls: Calls, weights: tuple[float, float]) -> Row:
-    env, event, outcome = (_number(index.get(name)) for name in ("O", "je", "jo"))
+    env, event, outcome = (finite(index.get(name)) for name in ("O", "je", "jo"))
     score = overall(event, outcome, *weights)
     return Row(
         n=int(index["n"]),
@@ -153,7 +154,7 @@ def _row(index: Json, calls: Calls, weights: tuple[float, float]) -> Row:
         iteration=index.get("iteration"),
         split=index.get("split"),
         env=env,
-        reward=_number(index.get("R")),
+        reward=finite(index.get("R")),
         event=event,
         outcome=outcome,
         score=score,
@@ -193,7 +194,7 @@ def who_judges(environment: Json | None, resolved: Json | None) -> Json:
     judge = judge if isinstance(judge, dict) else {}
     names = ("source", "provider", "model", "rubric_id", "rubric_hash", "rubric_from")
     weights = {
-        k: found for k, v in (blend if isinstance(blend, dict) else {}).items() if (found := _number(v)) is not None
+        k: found for k, v in (blend if isinstance(blend, dict) else {}).items() if (found := finite(v)) is not None
     }
     return {**{name: judge.get(name) for name in names}, "blend": weights}
 
@@ -201,10 +202,6 @@ def who_judges(environment: Json | None, resolved: Json | None) -> Json:
 def quantile(values: Sequence[float], share: float) -> float | None:
     """Of sorted values, the nearest one; None of none."""
     return values[min(len(values) - 1, int(share * len(values)))] if values else None
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _count(value: Any) -> int:

@@ -7,11 +7,12 @@ import json
 from rltui.model.episode_query import value_of
 from rltui.model.episode_top import exclusions
 from rltui.model.group_view import Member
-from rltui.model.paragraphs import entries, fields, fixed, number, readable
+from rltui.model.paragraphs import fixed, readable
 from rltui.model.xray import Xray, strip
 from rltui.sources.base import Json
 from rltui.text import clean
 from rltui.text_lines import pieces, printable, wrap
+from trainer.taskapp.reading import finite, listing, mapping
 
 Row = tuple[str, str]  # text and the name of its style
 FACTS = 6
@@ -30,8 +31,8 @@ def facts(member: Member, updates: Json | None, cells: int) -> list[Row]:
     trained += [f"s {s:.4f}"] if s is not None else []
     said = [f"env {fixed(env, 2)}"] if env is not None else []
     said += [f"judge {fixed(judge, 2)}" + (" ≠" if member.differs else "")] if judge is not None else []
-    versions = [f"v{version}" for version in dict.fromkeys(entries(row.get("ver"))) if version is not None]
-    lag, length = value_of("lag", row), value_of("length", row)
+    versions = [f"v{version}" for version in dict.fromkeys(listing(row.get("ver"))) if version is not None]
+    lag, length, turns_ = (value_of(name, row) for name in ("lag", "length", "turns"))
     rows: list[Row] = [
         (
             f"#{_whole(row.get('member'))}  "
@@ -44,7 +45,7 @@ def facts(member: Member, updates: Json | None, cells: int) -> list[Row]:
             "watch" if clip else "text",
         ),
         ("  ".join(said) or "no score", "watch" if member.differs else "text"),
-        (f"{_whole(length)} tok  {_whole(value_of('turns', row))} turns", "text"),
+        (f"{_whole(length)} tok  {_whole(turns_)} turn{'' if turns_ == 1 else 's'}", "text"),
         (f"stop: {clean(row.get('stop') or '-', 40)}", "text" if row.get("stop") == "completed" else "watch"),
         ("→".join(versions) + (f"  lag {lag:.0f}" if lag is not None else ""), "dim"),
     ]
@@ -57,12 +58,12 @@ def facts(member: Member, updates: Json | None, cells: int) -> list[Row]:
 def turns(episode: Json | None, xray: Xray | None, mode: str, cells: int) -> list[list[Row | list[float]]]:
     """By turn: its rows; a list of levels is a strip of `mode` over the turn's sampled tokens."""
     found: list[list[Row | list[float]]] = []
-    for index, turn in enumerate(map(fields, entries((episode or {}).get("turns")))):
+    for index, turn in enumerate(map(mapping, listing((episode or {}).get("turns")))):
         rows: list[Row | list[float]] = []
-        reward = number(turn.get("reward"))
-        for message in map(fields, entries(turn.get("messages"))):
+        reward = finite(turn.get("reward"))
+        for message in map(mapping, listing(turn.get("messages"))):
             rows += _message(message, cells)
-        at, which = number(turn.get("t")), number(turn.get("branch"))
+        at, which = finite(turn.get("t")), finite(turn.get("branch"))
         places = xray.in_turn(int(which or 0), int(at) if at is not None else index) if xray is not None else None
         if xray is not None and places is not None and mode not in xray.missing:
             levels = strip(xray, mode, *places, max(1, cells - len(mode) - 1))
@@ -82,8 +83,8 @@ def _message(message: Json, cells: int) -> list[Row]:
     if len(thinking) > THINKING_ROWS:
         rows.append((f"… {len(thinking) - THINKING_ROWS} rows of thinking", "dim"))
     text = readable(message.get("text")).strip("\n")
-    for call in map(fields, entries(message.get("tool_calls"))):
-        function = fields(call.get("function")) or call
+    for call in map(mapping, listing(message.get("tool_calls"))):
+        function = mapping(call.get("function")) or call
         arguments = function.get("arguments", "")
         arguments = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         text += f"{chr(10) if text else ''}{readable(function.get('name'))}({arguments})"

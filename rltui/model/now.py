@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rltui.cli.progress import duration
+from rltui.model.doing import waits
 from rltui.sources.base import TERMINAL
 from rltui.text import clean
 from rltui.words import short
+from trainer.rundir.layout import SCHEMA
 
 if TYPE_CHECKING:
     from rltui.model.metrics import MetricStore
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 Line = tuple[str, str, str]  # name, text, style of the text
 Status = Mapping[str, Any]
 _GIB = 1 << 30
+_GPU_LINES = 4
 
 
 def now_lines(status: Status | None, metrics: MetricStore, groups: Sequence[Mapping[str, Any]]) -> list[Line]:
@@ -25,11 +28,12 @@ def now_lines(status: Status | None, metrics: MetricStore, groups: Sequence[Mapp
     pipeline = status.get("pipeline") or {}
     lines: list[Line] = []
     lines += cause_lines(status)
+    if later := written_later(status):
+        lines.append(("warning", later, "watch"))
     if status.get("state") not in TERMINAL and pipeline:
         lines += _pipeline(pipeline)
-    waiting = status.get("waiting")
-    if waiting and status.get("state") not in TERMINAL:
-        lines.append(("waits", clean(f"for {waiting.get('on') or waiting.get('for')}", 200), "watch"))
+    if status.get("state") not in TERMINAL and (text := waits(status)):
+        lines.append(("waits", text, "watch"))
     evaluated = metrics.get("eval/reward_mean")
     last = evaluated.last() if evaluated is not None else None
     if last is not None:
@@ -55,8 +59,7 @@ def now_lines(status: Status | None, metrics: MetricStore, groups: Sequence[Mapp
     if "time/step" in latest:
         sync = f", of it weight sync {duration_of(latest['time/weight_sync'])}" if "time/weight_sync" in latest else ""
         lines.append(("step", f"{duration_of(latest['time/step'])}{sync}", "text"))
-    for gpu in pipeline.get("gpus") or ():
-        lines.append((f"GPU{gpu.get('index')}", _gpu(gpu), "text"))
+    lines += _gpus(pipeline.get("gpus") or ())
     if groups:
         lines.append(("group", _group(groups[-1]), "text"))
     checkpoint = status.get("last_checkpoint")
@@ -81,6 +84,16 @@ def cause_lines(status: Status | None) -> list[Line]:
     return [*lines, ("to do", clean(error.get("hint"), 400), "text")] if error.get("hint") else lines
 
 
+def written_later(status: Status) -> str | None:
+    """What is said of a run that a later version of this program wrote: what is known of it is shown."""
+    schema = status.get("schema")
+    if type(schema) is not int or schema <= SCHEMA:
+        return None
+    return (
+        f"a later version wrote this run (schema {schema}, here {SCHEMA}): some of it is not shown; install a newer one"
+    )
+
+
 def _pipeline(pipeline: Mapping[str, Any]) -> list[Line]:
     most = pipeline.get("max") or 0
     playing = f"{pipeline.get('running') or 0} of {most} episodes running" if most else "no episode runs"
@@ -92,6 +105,27 @@ def _pipeline(pipeline: Mapping[str, Any]) -> list[Line]:
     sync = pipeline.get("sync")
     weights = f", weights {clean(sync, 20)}" if sync not in (None, "idle") else ""
     return [("rollouts", playing + ready, "text"), ("trainer", learner + weights, "text")]
+
+
+def _gpus(gpus: Sequence[Mapping[str, Any]]) -> list[Line]:
+    """A line each; of many one a role, the Pipeline tab has them one by one."""
+    if len(gpus) <= _GPU_LINES:
+        return [(f"GPU{gpu.get('index')}", _gpu(gpu), "text") for gpu in gpus]
+    roles: dict[str, list[Mapping[str, Any]]] = {}
+    for gpu in gpus:
+        roles.setdefault(clean(gpu.get("role") or "", 20), []).append(gpu)
+    return [("GPUs", f"{len(some)} {_gpu(_together(role, some))}", "text") for role, some in roles.items()]
+
+
+def _together(role: str, gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Mean use, and all of the memory."""
+    found: dict[str, Any] = {"role": role}
+    uses = [gpu["util"] for gpu in gpus if gpu.get("util") is not None]
+    if uses:
+        found["util"] = sum(uses) / len(uses)
+    for name in ("used_bytes", "total_bytes"):
+        found[name] = sum(gpu.get(name) or 0 for gpu in gpus)
+    return found
 
 
 def _gpu(gpu: Mapping[str, Any]) -> str:

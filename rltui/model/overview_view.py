@@ -28,9 +28,11 @@ class Plan:
     sets: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 
+NORM = "optim/grad_norm"
 PLANS = (
-    Plan("reward", 0.6, (("reward", (("reward/mean", "mean"),)), ("eval reward", (("eval/reward_mean", "mean"),)))),
-    Plan("loss", 0.6, (("loss", (("gspo/loss", "loss"),)),)),
+    Plan("reward", 0.6, (("reward", (("reward/mean", "mean"),)),)),
+    # No loss: the surrogate is about 0 whatever is learned.
+    Plan("eval", 0.0, (("eval reward", (("eval/reward_mean", "mean"),)), ("gradient norm", ((NORM, "norm"),)))),
     Plan(
         "policy",
         0.6,
@@ -40,8 +42,15 @@ PLANS = (
         "update",
         0.6,
         (
-            ("clip fraction", (("gspo/clip_frac_high", "high"), ("gspo/clip_frac_low", "low"))),
-            ("gradient norm", (("optim/grad_norm", "norm"),)),
+            (
+                "clip fraction",
+                (
+                    ("gspo/clip_frac_high", "high"),
+                    ("gspo/clip_frac_low", "low"),
+                    ("gspo/clip_noise_floor", "noise"),
+                ),
+            ),
+            ("gradient norm", ((NORM, "norm"),)),
         ),
     ),
 )
@@ -75,6 +84,8 @@ def _shown(plan: Plan, metrics: MetricStore) -> Shown:
 
 
 def _smooth(metrics: MetricStore, name: str, weight: float) -> Any:
+    if not weight:
+        return None
     ema = Ema(metrics.series[name], weight)
     while ema.update():
         pass

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from rltui.text_lines import pieces
+from trainer.taskapp.reading import finite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,24 +71,7 @@ def readable(value: Any) -> str:
     return text_of(value)
 
 
-def number(value: Any) -> float | None:
-    """A finite number of a record, None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
 def fixed(value: Any, digits: int = 3) -> str:
     """A number of a record with `digits` decimals, "" for none."""
-    found = number(value)
+    found = finite(value)
     return "" if found is None else f"{found:.{digits}f}"
-
-
-def entries(value: Any) -> list[Any]:
-    """A list of a record; anything else is an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def fields(value: Any) -> dict[str, Any]:
-    """An object of a record; anything else is an empty one."""
-    return value if isinstance(value, dict) else {}

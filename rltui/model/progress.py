@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rltui.cli.progress import duration, state_line
+from rltui.cli.progress import duration
+from rltui.model.doing import doing, held
 from rltui.sources.base import TERMINAL
 from rltui.text import clean, fit, width
 from rltui.words import short
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
     from rltui.widgets.bar import Part
 
 Status = Mapping[str, Any]
-BAR_CELLS = (8, 24)  # least, most
+BAR_CELLS = (4, 24)  # least, most
+DOING_LEAST = 24  # cells, below which what it does is not said
 STATUS_S = 2.0  # between two writings of a status
 
 
 def progress(status: Status | None, look: Look, cells: int, now: float) -> list[Part]:
-    """Step, bar, share, elapsed, left, weights version, lag, what was left out; as much as fits into `cells`."""
+    """Step, bar, share, elapsed, left, weights version, lag, what was left out; as much as fits into `cells`.
+
+    What it does now changes twice a second, so it stands last and moves none of the others.
+    """
     style = look.style
     if not status or not status.get("step"):
         return _before_the_first(status, look, cells, now)
@@ -31,7 +36,7 @@ def progress(status: Status | None, look: Look, cells: int, now: float) -> list[
     head = f" step {done}/{total} " if total else f" step {done} "
     share = f" {100 * done / total:.1f} %" if total else ""
     room = cells - width(head) - width(share) - 1
-    while facts and sum(width(text) + 2 for text, _ in facts) > room - (BAR_CELLS[0] if total else 0):
+    while facts and sum(width(text) + 2 for text, _ in facts) > room:  # the bar has what they leave
         facts.pop()
     bar = min(BAR_CELLS[1], room - sum(width(text) + 2 for text, _ in facts)) if total else 0
     parts: list[Part] = [(head, style("strong"))]
@@ -41,6 +46,9 @@ def progress(status: Status | None, look: Look, cells: int, now: float) -> list[
         parts.append((look.glyph("bar_empty") * (bar - full), style("grid")))
     parts.append((share, style("text")))
     parts += [(f"  {text}", style(name)) for text, name in facts]
+    rest = cells - sum(width(text) for text, _ in parts) - 3
+    if rest >= DOING_LEAST and not ended and not held(status) and status.get("waiting"):
+        parts.append((f"  {fit(doing(status, now), rest)}", style("dim")))
     return parts
 
 
@@ -48,7 +56,7 @@ def _before_the_first(status: Status | None, look: Look, cells: int, now: float)
     if status and status.get("state") in TERMINAL:
         text, name = why(status) or f"{status['state']} before its first step", "act"
     else:
-        text, name = f"Waiting for the first step: {state_line(status, now)}", "text"
+        text, name = f"Waiting for the first step: {doing(status or {}, now)}", "text"
     return [(f" {fit(text, cells - 2)}", look.style(name))]
 
 
@@ -62,8 +70,8 @@ def why(status: Status | None) -> str:
 def _facts(status: Status, ended: bool, now: float) -> list[tuple[str, str]]:
     """(text, style), most important first."""
     facts = []
-    if not ended and (status.get("waiting") or status.get("paused") or status.get("silent")):
-        facts.append((state_line(status, now), "watch"))
+    if not ended and held(status):
+        facts.append((doing(status, now), "watch"))
     facts.append((f"elapsed {duration(elapsed(status, now))}", "text"))
     if not ended and status.get("eta_s") is not None:
         facts.append((f"left ~{duration(status['eta_s'])}", "text"))

@@ -13,20 +13,23 @@ Json = dict[str, Any]
 class Kind(Enum):
     NUMBER = "a finite number that a float holds exactly enough"
     WORD = "text"
+    NAME = "a word of ours, which is shown as it stands"
 
 
 # A kind, an object of such (fields that are not named may be anything), or a list of one such.
 Shape = Kind | dict[str, "Shape"] | list["Shape"]
 
-NUMBER, WORD = Kind.NUMBER, Kind.WORD
+NUMBER, WORD, NAME = Kind.NUMBER, Kind.WORD, Kind.NAME
 MOST = 1e18  # nothing that is counted or timed is beyond
+NAME_CHARS = 40
 _MISFIT = object()
 
 _REACHED: Shape = {"step": NUMBER, "iteration": NUMBER, "reward": NUMBER, "path": WORD}
 STATUS: Json = {
     **dict.fromkeys(("schema", "attempt", "step", "iteration", "epoch", "weight_version", "weight_updates"), NUMBER),
     **dict.fromkeys(("pid", "start_time", "pgid", "beat", "heartbeat", "elapsed_s", "eta_s", "budget_s"), NUMBER),
-    **dict.fromkeys(("job_id", "label", "state", "phase", "end_reason", "host", "boot_id", "checkpoints_dir"), WORD),
+    **dict.fromkeys(("job_id", "label", "host", "boot_id", "checkpoints_dir"), WORD),
+    **dict.fromkeys(("state", "phase", "end_reason"), NAME),
     **dict.fromkeys(("created_at", "started_at", "updated_at", "finished_at"), WORD),
     "waiting": {"for": WORD, "on": WORD, "since": NUMBER},
     "paused": {"reason": WORD, "by": WORD, "since": NUMBER},
@@ -35,7 +38,7 @@ STATUS: Json = {
     "pipeline": {
         **dict.fromkeys(("running", "max", "generating", "judging", "ready", "need"), NUMBER),
         **dict.fromkeys(("judge_in_flight", "judge_queued", "judge_oldest_s"), NUMBER),
-        **dict.fromkeys(("sync", "learner"), WORD),
+        **dict.fromkeys(("sync", "learner"), NAME),
         "gpus": [{**dict.fromkeys(("index", "util", "used_bytes", "total_bytes"), NUMBER), "role": WORD}],
     },
     "lag": dict.fromkeys(("mean", "max", "limit"), NUMBER),
@@ -78,6 +81,9 @@ def _fitting(value: Any, shape: Shape) -> Any:
         return value if type(value) in (int, float) and -MOST < value < MOST else _MISFIT
     if shape is WORD:
         return value if isinstance(value, str) else _MISFIT
+    if shape is NAME:
+        fits = isinstance(value, str) and len(value) <= NAME_CHARS and value.isascii() and value.isprintable()
+        return value if fits else _MISFIT
     if isinstance(shape, list):
         if not isinstance(value, list):
             return _MISFIT

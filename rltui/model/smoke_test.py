@@ -80,6 +80,7 @@ class SmokeModel:
         self.report: Report | None = None
         self.asks: Asks | None = None
         self.paused = self.stopping = False
+        self.by_hand = False  # a person plays, whose turn may not have come yet
         self.began = self.ended = 0.0
         self._grouped: list[Episode] = []
         self._spread: Spread | None = None
@@ -100,7 +101,7 @@ class SmokeModel:
                 self.paused = self.stopping = False
             case Idle():
                 self.phase, self.url, self.ended = "idle", told.url or self.url, now
-                self.paused = self.stopping = False
+                self.paused = self.stopping = self.by_hand = False
             case Failed():
                 self._fail(told.why, now)
             case Asks():
@@ -115,6 +116,7 @@ class SmokeModel:
 
     def _fail(self, why: str, now: float) -> None:
         self.phase, self.why, self.ended, self.asks = "failed", why, now, None
+        self.by_hand = False
         for row in self.stages:
             if row.state == "running":
                 row.state = "waiting"

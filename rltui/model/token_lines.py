@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from rltui.model.paragraphs import Node, Paragraph, TokenText, number
+from rltui.model.paragraphs import Node, Paragraph, TokenText
 from rltui.model.xray import Branch, Xray
 from rltui.sources.base import Json
 from rltui.text_lines import printable
+from trainer.taskapp.reading import finite
 
 END = "↵"  # where a token ends a line
 MAX_TOKEN = 200  # characters of one token that are shown
@@ -17,7 +18,7 @@ def token_lines(turn: Json, before: Json | None, xray: Xray | None, index: int) 
         return [Paragraph("no token of this episode was recorded", "dim", "tokens")]
     if not xray.branches:
         return [Paragraph(xray.missing["logprob"], "dim", "tokens")]
-    at, which = number(turn.get("t")), number(turn.get("branch"))
+    at, which = finite(turn.get("t")), finite(turn.get("branch"))
     found = xray.in_turn(int(which or 0), int(at) if at is not None else index)
     if found is None:
         return [Paragraph("no token of this turn was recorded", "dim", "tokens")]

@@ -7,8 +7,9 @@ import re
 from difflib import SequenceMatcher
 from typing import Literal
 
-from rltui.model.paragraphs import entries, fields, readable
+from rltui.model.paragraphs import readable
 from rltui.sources.base import Json
+from trainer.taskapp.reading import listing, mapping
 
 Kind = Literal["same", "first", "second"]
 MOST_WORDS = 4_000  # of each text, beyond which frequent words are taken for noise: it would take seconds
@@ -37,7 +38,7 @@ Piece = tuple[Kind | Literal["head"], str]
 def episode_diff(first: Json, second: Json) -> list[list[Piece]]:
     """Lines of pieces: turn by turn, message by message."""
     lines: list[list[Piece]] = []
-    turns = (entries(first.get("turns")), entries(second.get("turns")))
+    turns = (listing(first.get("turns")), listing(second.get("turns")))
     for t in range(max(map(len, turns))):
         lines.append([("head", f"turn {t}")])
         a, b = (_messages(turn[t]) if t < len(turn) else [] for turn in turns)
@@ -50,8 +51,8 @@ def episode_diff(first: Json, second: Json) -> list[list[Piece]]:
 
 def _messages(turn: Json) -> list[tuple[str, str]]:
     found = []
-    for message in map(fields, entries(fields(turn).get("messages"))):
-        calls = "\n".join(json.dumps(call, ensure_ascii=False) for call in entries(message.get("tool_calls")))
+    for message in map(mapping, listing(mapping(turn).get("messages"))):
+        calls = "\n".join(json.dumps(call, ensure_ascii=False) for call in listing(message.get("tool_calls")))
         parts = (readable(message.get("reasoning")), readable(message.get("text")), calls)
         found.append((readable(message.get("role")) or "?", "\n".join(filter(None, parts))))
     return found

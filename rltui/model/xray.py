@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rltui.model.paragraphs import entries, fields, number
 from rltui.model.vocabulary import Vocabulary
 from rltui.sources.base import Json
+from trainer.taskapp.reading import finite, listing, mapping
 
 MODES = ("logprob", "ratio", "advantage", "version", "trained")
 LEAST_LOGPROB = -8.0
@@ -88,14 +88,14 @@ def xray_of(
 ) -> Xray | None:
     """None: no token of it was recorded. `read` gives the block at a place, None where it was removed."""
     found, removed = [], False
-    used = fields(updates.get("branches"))
-    for at, record in enumerate(map(fields, entries(episode.get("branches")))):
+    used = mapping(updates.get("branches"))
+    for at, record in enumerate(map(mapping, listing(episode.get("branches")))):
         if not record.get("arr"):
             continue
         block = read(record["arr"])
         removed |= block is None
         if block is not None:
-            late = fields(used.get(at) or used.get(str(at)))
+            late = mapping(used.get(at) or used.get(str(at)))
             found.append(
                 _branch(at, record, block, (read(late["arr"]) or {}) if late.get("arr") else {}, updates, vocabulary)
             )
@@ -135,11 +135,11 @@ def _branch(at: int, record: Json, block: Arrays, late: Arrays, updates: Json, v
         return values if values is not None and len(values) == count else None
 
     versions: list[int | None] = [None] * count
-    for span in map(fields, entries(record.get("spans"))):
-        start, end, version = (number(span.get(name)) for name in ("start", "end", "weight_version"))
+    for span in map(mapping, listing(record.get("spans"))):
+        start, end, version = (finite(span.get(name)) for name in ("start", "end", "weight_version"))
         if start is not None and end is not None and version is not None and 0 <= start <= end <= count:
             versions[int(start) : int(end)] = [int(version)] * int(end - start)
-    advantage, one = whole("adv", late), number(updates.get("adv"))
+    advantage, one = whole("adv", late), finite(updates.get("adv"))
     if advantage is None and one is not None:
         advantage = [one] * count
     mask = whole("mask", block) or [0] * count

@@ -26,13 +26,13 @@ def valid(context: Context) -> Found:
     except ConfigError as error:
         first = error.problems[0]
         rest = f" (and {len(error.problems) - 1} more)" if len(error.problems) > 1 else ""
-        return Found("fail", f"{_said(first)}{rest}", first.fix, first.key, tried, _notes(error.problems[1:]))
+        return Found("fail", f"{_said(first)}{rest}", first.fix or "", first.key, tried, _notes(error.problems[1:]))
     context.loaded = loaded
     warnings = [item for item in loaded.warnings if item.level == "warning"]
     if warnings:
         first = warnings[0]
         text = f"valid, {', '.join(counts(warnings))}: {_said(first)}"
-        return Found("warn", text, first.fix, first.key, tried, _notes(warnings[1:]))
+        return Found("warn", text, first.fix or "", first.key, tried, _notes(warnings[1:]))
     return ok(amount(loaded.derived), tried=tried)
 
 
@@ -51,7 +51,7 @@ def starts(context: Context) -> Found:
     if not found:
         return ok("this machine refuses nothing in it")
     first = found[0]
-    return Found("fail", _said(first), first.fix, first.key, notes=_notes(found[1:]))
+    return Found("fail", _said(first), first.fix or "", first.key, notes=_notes(found[1:]))
 
 
 def smoke_report(context: Context) -> Found:
@@ -88,11 +88,13 @@ def _elsewhere(context: Context, launcher: Launcher) -> Found:
         facts = launcher.facts(plan_of(context.loaded, context.config, context.sets, **options).job)
     except CliError as error:  # of the folder, of which another check says it too
         return Found("fail", str(error))
-    worst = next((fact for ok_ in (False, None) for fact in facts if fact.ok is ok_), None)
-    if worst is None:
+    worst = next((ok_ for ok_ in (False, None) if any(fact.ok is ok_ for fact in facts)), True)
+    if worst is True:
         return ok(*[fact.text for fact in facts] or ("nothing is known of it",))
-    notes = tuple(f"{fact.name}: {fact.text}" for fact in facts if fact is not worst)
-    return Found("warn" if worst.ok is None else "fail", f"{worst.name}: {worst.text}", worst.fix, notes=notes)
+    bad = [fact for fact in facts if fact.ok is worst]
+    notes = tuple(f"{fact.name}: {fact.text}" for fact in facts if fact not in bad)
+    told = "; ".join(f"{fact.name}: {fact.text}" for fact in bad)
+    return Found("warn" if worst is None else "fail", told, bad[0].fix, notes=notes)
 
 
 def _said(problem: Problem) -> str:

@@ -41,6 +41,10 @@ def devices(context: Context) -> Found:
     """GPUs that are asked for are there, and nobody uses them."""
     config = context.cfg
     if not on_gpu(config):
+        assert context.loaded is not None
+        if lacking := next((item for item in context.loaded.warnings if item.code == "gpus_found"), None):
+            fix = "start it where there is one, as --target ssh://user@host, or take a config for a CPU"
+            return Found("warn", lacking.why, fix, lacking.key)
         return skipped("the run takes place on the CPU")
     wanted, found = config.compute.gpu_count or 0, gpus()
     if found is None:
@@ -74,7 +78,9 @@ def memory(context: Context) -> Found:
         at_once = sequences(config) * longest(config, facts.shape)
         low, high = learner.low + weights, learner.high + weights + at_once * token
         told = f"learner {learner.text}, engine {size(weights)} and a cache of up to {size(at_once * token)}"
-        return _fits(low, high, facts.memory, "free memory", told, facts, "training.micro_batch_tokens")
+        fix = "policy.trainer_mode = lora, or " * (config.policy.trainer_mode == "full") + "a smaller policy.model_name"
+        lower = "training.micro_batch_tokens, or vllm.max_model_len and rollout.max_concurrent_rollouts"
+        return _fits(low, high, facts.memory, "free memory", told, facts, fix, lower)
     if not context.gpus:
         return skipped("how much memory a GPU has is not known")
     gpu = min(device.total for device in context.gpus)
@@ -82,22 +88,29 @@ def memory(context: Context) -> Found:
     shared = config.compute.topology.type == "single_node_colocate"
     if config.inference.url is None and weights > part * gpu:
         why = f"the engine's part, {part:g} x {size(gpu)}, is less than the weights, {size(weights)}"
-        fix = "more compute.topology.tensor_parallel, or a smaller model"
+        fix = "raise compute.topology.tensor_parallel, or take a smaller policy.model_name"
         return Found(_refusal(weights, part * gpu, facts), why, fix, "vllm.gpu_memory_utilization")
     room = (1 - part) * gpu if shared else gpu
     told = f"learner {learner.text} a GPU: {learner.sum}"
-    return _fits(learner.low, learner.high, room, "left for it on a GPU", told, facts, "training.micro_batch_tokens")
+    smaller = {"full": "policy.trainer_mode = lora or qlora", "lora": "policy.trainer_mode = qlora"}
+    fix = ", or ".join(
+        [f"vllm.gpu_memory_utilization below {part:g}"] * shared
+        + [smaller[mode] for mode in (config.policy.trainer_mode,) if mode in smaller]
+        + ["a smaller policy.model_name"]
+    )
+    lower = "training.micro_batch_tokens"
+    return _fits(learner.low, learner.high, room, "left for it on a GPU", told, facts, fix, lower)
 
 
-def _fits(low: float, high: float, room: float, what: str, told: str, facts: Facts, key: str) -> Found:
+def _fits(low: float, high: float, room: float, what: str, told: str, facts: Facts, fix: str, lower: str) -> Found:
+    """fix: of what does not fit at all; lower: keys that hold down what the longest episodes take."""
     guessed = facts.shape is not None and facts.shape.guessed
     notes = (f"the size of the model is a guess by {facts.shape.source}",) if guessed and facts.shape else ()
     sum_ = f"{size(low)} to {size(high)} needed, {size(room)} {what}"
     if low > room:
-        fix = "a smaller model, or policy.trainer_mode = lora or qlora"
         return Found(_refusal(low, room, facts), sum_, fix, "policy.trainer_mode", told, notes)
     if high > room:
-        return Found("warn", f"{sum_}, at the longest episodes", "lower training.micro_batch_tokens", key, told, notes)
+        return Found("warn", f"{sum_}, at the longest episodes", f"lower {lower}", lower.partition(",")[0], told, notes)
     return Found("ok", sum_, tried=told, notes=notes)
 
 

@@ -13,12 +13,14 @@ from textual.binding import BindingType
 from textual.timer import Timer
 
 from rltui.launch.runs import is_address, job_at, server_name, split
-from rltui.screens.base import AppScreen
 from rltui.screens.messages import RunsChanged, RunsFailed, ServerRuns
 from rltui.screens.own_app import own_app
+from rltui.screens.runs_delete import Deleting
 from rltui.screens.runs_detail import RunDetail
 from rltui.screens.runs_line import head
 from rltui.screens.runs_list import FOLDER, RunRows
+from rltui.screens.runs_shelf import Shelving
+from rltui.sources.base import TERMINAL
 from rltui.sources.find import NoSuchRun, is_run
 from rltui.watch import FolderWatcher, ServerWatcher, is_live
 from rltui.widgets.bindings import bindings
@@ -46,7 +48,7 @@ class ColumnNames(Lines, can_focus=False):
         return head(width, look_of(self))
 
 
-class RunsScreen(AppScreen):
+class RunsScreen(Deleting, Shelving):
     BINDINGS: ClassVar[list[BindingType]] = bindings("runs")
     DEFAULT_CSS = """
     RunsScreen ColumnNames { height: 1; }
@@ -80,6 +82,8 @@ class RunsScreen(AppScreen):
             yield RunDetail()
 
     def on_mount(self) -> None:
+        self.rows.shelf = own_app(self).shelf
+        self.rows.arrange()
         self._update()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -171,11 +175,15 @@ class RunsScreen(AppScreen):
             info = f"scanned {scanned} of {total}" if scanned else "reading the folder"
         elif self.rows.live:
             info += f", {self.rows.live} live"
+        if archived := self.rows.archived:
+            info += f", {archived} archived"
         pane.set_info(info)
         pane.set_subtitle(f"by {self.rows.sort}")
         nothing = self.query_one(Instead)
         self.set_class(not shown, "-none")
-        if not shown and known:
+        if not shown and known and not self._filter:
+            nothing.say(("Every run here is archived.", "text"), ("/ archived shows them", "dim"))
+        elif not shown and known:
             nothing.say((f"No run matches {self._filter}", "text"), ("/ changes the filter, esc clears it", "dim"))
         elif not shown and scanned >= total:
             nothing.say(
@@ -307,9 +315,35 @@ class RunsScreen(AppScreen):
         event.prompt.close()
         focus_now(self.query_one("#runs"))
 
+    def action_delete(self) -> None:
+        at = self.query_one("#runs", VirtualList).cursor
+        if at >= len(self.rows) or self._origin_here():
+            self.say("only a run of the folder can be deleted")
+        elif is_live((row := self.rows.row(at)).state):
+            self.say(f"{row.name} is {row.state}: S stops it first", "watch")
+        else:
+            self.ask_to_delete(row)
+
+    def gone(self, path: str) -> None:
+        self._take(FOLDER, [], [path])
+
+    def here(self) -> RunRow | None:
+        at = self.query_one("#runs", VirtualList).cursor
+        return self.rows.row(at) if at < len(self.rows) and not self._server_here() else None
+
+    def shelved(self) -> None:
+        self.rows.arrange()
+        self.query_one("#runs", VirtualList).update_rows()
+        self._update()
+
     def action_steer(self) -> None:
-        if self.where is not None:
-            own_app(self).steer_run(self.where)
+        from rltui.screens.steer import ended
+
+        row = self.here()
+        if row is not None and row.state in TERMINAL:
+            self.say(ended(row.name, row.state), "watch")
+        elif row is not None:
+            own_app(self).steer_run(row.path)
 
     def action_mark(self) -> None:
         runs = self.query_one("#runs", VirtualList)

@@ -57,14 +57,15 @@ def head(cells: int, look: Look) -> list[Segment]:
     return [Segment(text, style)]
 
 
-def line(row: RunRow, c: Columns, look: Look, *, marked: bool, now: float) -> list[Segment]:
+def line(row: RunRow, c: Columns, look: Look, *, marked: bool, now: float, pinned: bool = False) -> list[Segment]:
     """The cells of a run, for `columns` of the same width. `now`: epoch seconds that its age is counted to."""
     style = look.style
     glyph, color = look.state(row.state)
     word = f"{glyph} {fit(clean(row.state, 20), STATE):{STATE}}  "
+    signs = f"{look.glyph('mark') if marked else ' '}{look.glyph('pin') if pinned else ' '}"
     parts = [
-        *([Segment(f"{look.glyph('mark')} ", style("marked")), Segment(word, color)] if marked else []),
-        *([] if marked else [Segment(f"  {word}", color)]),
+        *([Segment(signs, style("marked")), Segment(word, color)] if signs.strip() else []),
+        *([] if signs.strip() else [Segment(f"  {word}", color)]),
         *_name(row, c.name, look),
     ]
     if row.problem:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 
 from rltui.screens.runs_line import columns, line
+from rltui.shelf import ARCHIVED, PINNED, Shelf, key_of
 from rltui.watch import is_live
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ _STATE_ORDER = (
 class RunRows:
     """The runs that are known, filtered and sorted; the row source of the list."""
 
-    def __init__(self) -> None:
+    def __init__(self, shelf: Shelf | None = None) -> None:
+        self.shelf = shelf
         self._known: dict[str, RunRow] = {}
         self._origins: dict[str, str] = {}  # by path
         self._shown: list[RunRow] = []
@@ -51,6 +53,18 @@ class RunRows:
     @property
     def live(self) -> int:
         return sum(is_live(row.state) for row in self._known.values())
+
+    @property
+    def archived(self) -> int:
+        return sum(self._is(ARCHIVED, row) for row in self._known.values())
+
+    def _is(self, kind: str, row: RunRow) -> bool:
+        """Whether a run is pinned, or archived; one that lives is never out of sight."""
+        if self.shelf is None:
+            return False
+        if kind == PINNED:
+            return key_of(row) in self.shelf.pinned
+        return key_of(row) in self.shelf.archived and not is_live(row.state)
 
     def all(self) -> list[RunRow]:
         """Every run that is known, shown or not."""
@@ -104,7 +118,8 @@ class RunRows:
             self.marks.discard(path)
 
     def filter(self, text: str) -> None:
-        """Keep the runs that have every word of `text` in name, state, label, host or tags."""
+        """Keep the runs that have every word of `text` in name, state, label, host or tags. `pinned` and `archived` are
+        such words; those that are archived show with that one alone."""
         self._filter = tuple(text.casefold().split())
         self.arrange()
 
@@ -126,17 +141,21 @@ class RunRows:
         ]
         rows.sort(key=lambda row: row.name)
         rows.sort(key=_ORDERS[self.sort])
+        rows.sort(key=lambda row: not self._is(PINNED, row))
         self._shown = rows
 
     def _fits(self, row: RunRow) -> bool:
-        if not self._filter:
-            return True
-        text = f"{row.name} {row.state} {row.label or ''} {row.host or ''} {' '.join(row.tags)}".casefold()
+        kinds = [kind for kind in (PINNED, ARCHIVED) if self._is(kind, row)]
+        if ARCHIVED in kinds and ARCHIVED not in self._filter:
+            return False
+        text = f"{row.name} {row.state} {row.label or ''} {row.host or ''} {' '.join((*row.tags, *kinds))}".casefold()
         return all(word in text for word in self._filter)
 
     def cells(self, i: int, width: int, look: Look) -> list[Segment]:
         row = self._shown[i]
-        return line(row, columns(width), look, marked=row.path in self.marks, now=self.now)
+        return line(
+            row, columns(width), look, marked=row.path in self.marks, pinned=self._is(PINNED, row), now=self.now
+        )
 
 
 def _newest(row: RunRow) -> float:

@@ -56,6 +56,11 @@ def why_not(verb: str, status: Status | None, steering: Steering, readonly: bool
     return "it is stopping already" if verb == "stop" and state == "stopping" else ""
 
 
+def ended(name: str, state: str) -> str:
+    """What is said instead of the verbs, of a run that takes none any more."""
+    return f"the run has ended: {state}; rltui train --resume {clean(name, 60)} goes on from its last checkpoint"
+
+
 def steer_screen(name: str, status: Status | None, steering: Steering, readonly: bool) -> ChoiceScreen:
     """Gives the verb that was chosen."""
     choices = verbs(status, steering, readonly)

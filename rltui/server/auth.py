@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import ipaddress
 import json
-import os
 import secrets
 import socket
 from collections.abc import Collection
@@ -22,6 +21,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rltui.places import write_private
 from rltui.server.answers import Refused
 
 MAX_BODY = 5 << 20
@@ -44,22 +44,6 @@ def made_token(file: Path, *, renew: bool = False) -> tuple[bytes, str | None]:
     token = secrets.token_urlsafe(32)
     write_private(file, json.dumps({"sha256": hash_of(token).hex()}).encode())
     return hash_of(token), token
-
-
-def write_private(file: Path, data: bytes) -> None:
-    """A file for its owner only, whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    aside = file.with_name(f".{file.name}.{os.getpid()}")
-    aside.unlink(missing_ok=True)
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.fchmod(descriptor, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        os.replace(aside, file)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
 
 
 def is_loopback(host: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -47,7 +46,7 @@ def client_problems(loaded: Loaded, *, allow_code: bool, trusted: Collection[str
         trusted: origins to which keys of this machine may go.
     """
     found = [*_urls(loaded), *_task_app(loaded), *_places(loaded)]
-    more = [*_keys(loaded, trusted), *(() if allow_code else _code(loaded))]
+    more = [*_keys(loaded, trusted), *(() if allow_code else code_problems(loaded))]
     return found + [problem for problem in more if problem.key not in {other.key for other in found}]
 
 
@@ -96,7 +95,9 @@ def _keys(loaded: Loaded, trusted: Collection[str]) -> Iterator[Problem]:
         yield _problem(loaded, key, untrusted(key, url, "key"), bare(url), fix=to_trust(url), code="url_not_trusted")
 
 
-def _code(loaded: Loaded) -> Iterator[Problem]:
+def code_problems(loaded: Loaded) -> Iterator[Problem]:
+    """What in it is code of the client's. Looks nothing up."""
+
     def problem(key: str, what: str, fix: str, value: Any = None) -> Problem:
         why = f"{what}, and this server runs no code of its clients"
         fix += ", or start the server with --allow-code"
@@ -156,7 +157,3 @@ def job_environment(environ: Mapping[str, str]) -> dict[str, str]:
     client's config says it all."""
     own = ("TASK_APP_URL", "RLTUI_API_KEY")
     return {name: value for name, value in environ.items() if not name.startswith("RLTUI__") and name not in own}
-
-
-def own_environment() -> dict[str, str]:
-    return job_environment(os.environ)

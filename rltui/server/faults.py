@@ -36,7 +36,7 @@ class Faults:
 
         try:
             await self._app(scope, receive, noting)
-        except Exception as error:
+        except Exception as error:  # whatever it is, a client gets an answer and the log its trace
             log.exception("%s %s failed: %s", scope["method"], ascii(scope["path"])[1:-1][:200], _told(error))
             if not begun:
                 fault = Refused(500, "internal", "an error of ours; the server's log has the details")

@@ -140,7 +140,7 @@ class Feed:
     async def _watch(self) -> None:
         try:
             await self._look()
-        except Exception:
+        except Exception:  # its clients come again and have it watched anew; the other runs' streams go on
             _log.exception("a stream of a run cannot be watched")
             self.close()
         finally:

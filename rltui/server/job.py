@@ -9,6 +9,7 @@ from typing import Any
 from rltui.server.damage import DAMAGED, unreadable
 from rltui.server.files import named_files
 from rltui.server.record import parsed_status, read_status
+from rltui.server.slots import in_queue
 from rltui.server.table import OVER, JobRow
 from rltui.server.urls import without_user
 from rltui.sources.base import TERMINAL
@@ -69,23 +70,24 @@ def progress(status: Json) -> Json:
     }
 
 
-def short(row: JobRow, status: Json) -> Json:
-    """What pollers ask for all the time. `run` is status.json (WIRE 5.4)."""
+def short(row: JobRow, status: Json, place: int | None = None) -> Json:
+    """What pollers ask for all the time. `run` is status.json (WIRE 5.4), `place` the position in the queue."""
     said = word(row, status)
     return {
         "job_id": row.job_id,
         "status": said,
         "state": said,
         "phase": phase(row, status),
+        "queue_position": place,
         "progress": progress(status),
         "updated_at": _updated(row, status),
-        "run": status or None,
+        "run": in_queue(status, place) if status else None,
     }
 
 
-def listed(row: JobRow, folder: Path) -> Json:
+def listed(row: JobRow, folder: Path, place: int | None = None) -> Json:
     """The object as it stands in lists: without what its client noted."""
-    return {name: value for name, value in document(row, folder).items() if name != "metadata"}
+    return {name: value for name, value in document(row, folder, place).items() if name != "metadata"}
 
 
 class Listing:
@@ -95,9 +97,9 @@ class Listing:
     def __init__(self) -> None:
         self._kept: dict[str, tuple[tuple[object, ...], Json]] = {}
 
-    def of(self, row: JobRow, folder: Path) -> Json:
+    def of(self, row: JobRow, folder: Path, place: int | None = None) -> Json:
         if row.stage != OVER:
-            return listed(row, folder)
+            return listed(row, folder, place)
         stamp = (row.attempt, *(_stamp(folder / name) for name in ("status.json", "events.jsonl", "checkpoints")))
         kept = self._kept.get(row.job_id)
         if kept is None or kept[0] != stamp:
@@ -113,8 +115,9 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return about.st_ino, about.st_mtime_ns, about.st_size
 
 
-def document(row: JobRow, folder: Path) -> Json:
-    """The whole object. Of a run whose record cannot be read it says so, as its error, beside what the row knows."""
+def document(row: JobRow, folder: Path, place: int | None = None) -> Json:
+    """The whole object. Of a run whose record cannot be read it says so, as its error, beside what the row knows.
+    `place`: its position in the queue."""
     status: Json = {}
     checkpoints: list[Json] = []
     last_seq, fault = 0, None
@@ -134,7 +137,8 @@ def document(row: JobRow, folder: Path) -> Json:
         "status": said,
         "state": said,
         "phase": phase(row, status),
-        "waiting": status.get("waiting"),
+        "queue_position": place,
+        "waiting": in_queue(status, place).get("waiting"),
         "paused": status.get("paused"),
         "label": row.label,
         "model": row.model,

@@ -18,7 +18,7 @@ from rltui.server.bodies import read_body
 from rltui.server.intake import Intake
 from rltui.server.job import Listing, present, word
 from rltui.server.overseer import Overseer
-from rltui.server.slots import Places
+from rltui.server.slots import Places, position
 from rltui.server.submit import House, check_live, further, loaded_of, wants
 from rltui.server.table import CREATED, MAKING, OVER, QUEUED, STARTED, STARTING, JobRow, Table
 from rltui.server.tomltext import to_toml
@@ -81,6 +81,12 @@ class Jobs:
         """The one that was asked for last; 0: no such job."""
         row = self.table.rows.get(job_id)
         return 0 if row is None else row.attempt
+
+    def place(self, job_id: str) -> int | None:
+        """Its position in the queue, from 1; None: it does not wait."""
+        with self.lock:
+            row = self.table.rows.get(job_id)
+            return position(row, self.table.stages(QUEUED)) if row is not None and row.stage == QUEUED else None
 
     def row(self, job_id: str) -> tuple[JobRow, Path]:
         """Raises Refused."""

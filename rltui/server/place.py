@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from rltui.places import state_folder
-from rltui.server.auth import write_private
+from rltui.places import state_folder, write_private
 from trainer.rundir.jsonl import Json
 from trainer.rundir.process import ProcessId
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from rltui.server.answers import Refused, answer
 from rltui.server.damage import DAMAGED, refusal
 from rltui.server.feed import Feed
+from rltui.server.slots import in_queue
 from rltui.sources.base import TERMINAL, Json, RunSource, Unreadable
 from rltui.sources.local import LocalRunSource
 from trainer.rundir.reader import RunReader
@@ -30,12 +31,18 @@ MAX_WAITING = 500  # requests that wait for one run
 class OpenRun:
     """A run and what is known of it by now. `source` and `reader` are used inside `ask` only.
 
-    `newest` gives the attempt that was asked for last.
+    `newest` gives the attempt that was asked for last, `place` the position in the queue of a job that waits.
     """
 
-    def __init__(self, job_id: str, folder: Path, newest: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        job_id: str,
+        folder: Path,
+        newest: Callable[[], int] = lambda: 0,
+        place: Callable[[], int | None] = lambda: None,
+    ) -> None:
         self.job_id, self.folder = job_id, folder
-        self._newest = newest
+        self._newest, self._place = newest, place
         self.source = LocalRunSource(folder)
         self.reader = RunReader(folder)
         self.touched = time.monotonic()
@@ -51,10 +58,12 @@ class OpenRun:
     def status(self, source: RunSource) -> Json | None:
         """Its status. One that is to go on waits, whatever the attempt before said at its end."""
         found, newest = source.status(), self._newest()
-        if found is None or found.get("state") not in TERMINAL or (found.get("attempt") or newest) >= newest:
-            return found
-        waits = {"state": "queued", "phase": "queued", "attempt": newest}
-        return {**found, **waits, "end_reason": None, "error": None, "finished_at": None, "results": None}
+        if found is None:
+            return None
+        if found.get("state") in TERMINAL and (found.get("attempt") or newest) < newest:
+            waits = {"state": "queued", "phase": "queued", "attempt": newest}
+            found = {**found, **waits, "end_reason": None, "error": None, "finished_at": None, "results": None}
+        return in_queue(found, self._place()) if found.get("state") == "queued" else found
 
     def over(self, source: RunSource) -> bool:
         return (self.status(source) or {}).get("state") in TERMINAL
@@ -90,12 +99,12 @@ class Reading:
         self._runs: dict[str, OpenRun] = {}
         self.closing = False
 
-    def run(self, job_id: str, folder: Path, newest: Callable[[], int]) -> OpenRun:
+    def run(self, job_id: str, folder: Path, newest: Callable[[], int], place: Callable[[], int | None]) -> OpenRun:
         """The run in that folder; those that nobody looks at are let go."""
         found = self._runs.get(job_id)
         if found is None or found.folder != folder:
             self._let_go()
-            found = self._runs[job_id] = OpenRun(job_id, folder, newest)
+            found = self._runs[job_id] = OpenRun(job_id, folder, newest, place)
         found.touched = time.monotonic()
         return found
 
@@ -136,7 +145,8 @@ def of_run(handle: Callable[[Request, OpenRun], Awaitable[Response]]) -> Handler
                 raise Refused(404, "not_found", f"no job {job_id[:100]!a} on this server")
             if reading(request.app).closing:
                 raise Refused(503, "shutting_down", "the server is shutting down")
-            run = reading(request.app).run(job_id, folder, lambda: int(jobs.attempt(job_id)))
+            asked = (lambda: int(jobs.attempt(job_id)), lambda: jobs.place(job_id))
+            run = reading(request.app).run(job_id, folder, *asked)
             return await handle(request, run)
         except Refused as refused:
             return refused.response()

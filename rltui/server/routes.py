@@ -48,7 +48,7 @@ async def create(request: Request) -> Response:
 
     def make() -> tuple[Json, bool]:
         row, new = jobs.create(body, idempotency_key=headers.get("idempotency-key"), key=_key(request))
-        return document(*jobs.row(row.job_id)), new
+        return document(*jobs.row(row.job_id), jobs.place(row.job_id)), new
 
     found, new = await run_in_threadpool(make)
     return answer(request, found, 201 if new else 200)
@@ -64,7 +64,8 @@ async def listed(request: Request) -> Response:
         if after is not None:
             places = [i for i, row in enumerate(rows) if row.job_id == after]
             rows = rows[places[0] + 1 :] if places else _older(rows, jobs, after)
-        found = [jobs.listing.of(row, jobs.house.runs_dir / row.folder) for row in rows[:limit]]
+        folders = jobs.house.runs_dir
+        found = [jobs.listing.of(row, folders / row.folder, jobs.place(row.job_id)) for row in rows[:limit]]
         more = len(rows) > limit
         return {"jobs": found, "data": found, "has_more": more, "next_cursor": rows[limit - 1].job_id if more else None}
 
@@ -78,11 +79,13 @@ def _older(rows: list[JobRow], jobs: Jobs, after: str) -> list[JobRow]:
 
 
 async def one(request: Request) -> Response:
-    return await _of_job(request, lambda row, folder: document(row, folder))
+    jobs = jobs_of(request)
+    return await _of_job(request, lambda row, folder: document(row, folder, jobs.place(row.job_id)))
 
 
 async def status(request: Request) -> Response:
-    return await _of_job(request, lambda row, folder: short(row, seen(row, folder)))
+    jobs = jobs_of(request)
+    return await _of_job(request, lambda row, folder: short(row, seen(row, folder), jobs.place(row.job_id)))
 
 
 async def start(request: Request) -> Response:
@@ -131,7 +134,7 @@ async def resume(request: Request) -> Response:
 
     def go_on() -> Json:
         try:
-            return document(*jobs.resume(job_id, from_step, overrides, _key(request)))
+            return document(*jobs.resume(job_id, from_step, overrides, _key(request)), jobs.place(job_id))
         except OSError as error:
             raise refusal(job_id, error) from None
 

@@ -74,9 +74,9 @@ def serve(options: Options, announce: Callable[[Json, str | None], None]) -> Non
     from rltui.server.jobs import Jobs
     from rltui.server.keys import trusted_origins
     from rltui.server.reading import reading
-    from rltui.server.slow import Timely
     from rltui.server.submit import House
     from rltui.server.table import InUse
+    from trainer.taskapp.slow import Timely
 
     try:
         trusted = trusted_origins(options.trust, os.environ)

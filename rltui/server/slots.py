@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rltui.server.table import JobRow
+from trainer.rundir.jsonl import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ def startable(places: Places, holding: Sequence[JobRow], waiting: Iterable[JobRo
     on_cpu = sum(1 for row in holding if row.placed and not row.devices)
     found: list[tuple[JobRow, list[str]]] = []
     gpus_blocked = False
-    for row in sorted(waiting, key=lambda row: (row.queued_at, row.number)):
+    for row in sorted(waiting, key=_turn):
         wanted = min(row.gpus, len(places.gpus))
         if not row.placed:
             found.append((row, []))
@@ -41,3 +42,23 @@ def startable(places: Places, holding: Sequence[JobRow], waiting: Iterable[JobRo
         else:
             gpus_blocked = True
     return found
+
+
+def position(row: JobRow, waiting: Iterable[JobRow]) -> int:
+    """The place of a job among those that wait for the same: GPUs, the CPU, or nothing of this machine; 1 is next."""
+    return 1 + sum(_turn(other) < _turn(row) for other in waiting if _queue(other) == _queue(row))
+
+
+def in_queue(status: Json, place: int | None) -> Json:
+    """The status of a job that waits, with what for. `place`: its position in the queue; None: it waits not."""
+    if place is None:
+        return status
+    return {**status, "waiting": {"for": "queue", "on": f"its turn, {place - 1} before it", "since": None}}
+
+
+def _turn(row: JobRow) -> tuple[float, int]:
+    return row.queued_at, row.number
+
+
+def _queue(row: JobRow) -> tuple[bool, bool]:
+    return row.placed, row.gpus > 0

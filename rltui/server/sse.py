@@ -66,7 +66,7 @@ class EventStream(Response):
             return
         except Unreadable:
             pass  # the client comes again, and is told
-        except Exception:
+        except Exception:  # the answer has begun: it can only end, and the log says why
             _log.exception("an event stream broke off")
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

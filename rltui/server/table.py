@@ -51,7 +51,7 @@ class JobRow(msgspec.Struct, kw_only=True):
     task_app_url: str | None = None
     config_hash: str | None = None
     tags: Json = {}
-    metadata: Json = {}
+    metadata: Json = {}  # with user_id and org_id, of the client's headers of these names
     idempotency_key: str | None = None
     body_hash: str | None = None
     gpus: int = 0  # that it wants; 0: it runs on the CPU
@@ -120,7 +120,7 @@ class Table:
     def change(self, row: JobRow, kind: str, **facts: Any) -> None:
         """A line of the stream over all jobs (WIRE 3.2, /jobs/stream), saved with the row: both stand, or neither."""
         document = {
-            "org_id": None,
+            "org_id": org if isinstance(org := row.metadata.get("org_id"), str) else None,
             "job_id": row.job_id,
             "job_type": "rl",
             "status": row.status,

@@ -23,6 +23,8 @@ def to_toml(config: Mapping[str, Any]) -> str:
         if item.key in LOADER_KEYS:
             continue
         section, *rest = split_key(item.key)
+        if not rest and section in sections:
+            continue  # empty, and nobody's: its header says it
         lines = sections[section] if rest else bare
         lines.append(f"{join_key(rest or [section])} = {format_value(item.value)}")
     blocks = ["\n".join([f"[{format_key(name)}]", *lines]) for name, lines in sections.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -43,10 +44,13 @@ async def _attempt(url: str, keys: list[str]) -> Json:
 
     found: Json = {"url": url, "status": None, "ok": False}
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=not is_loopback(url)) as client:
-            async with client.stream("GET", url, headers=auth_headers(keys)) as response:  # its body is not needed
-                found["status"] = response.status_code
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
+        async with (
+            asyncio.timeout(TIMEOUT_S),  # of the whole answer: the client's own is of each byte
+            httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=not is_loopback(url)) as client,
+            client.stream("GET", url, headers=auth_headers(keys)) as response,  # its body is not needed
+        ):
+            found["status"] = response.status_code
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:  # TimeoutError is an OSError
         found["error"] = f"no answer: {type(error).__name__}"
         return found
     found["ok"] = found["status"] == 200

@@ -10,7 +10,7 @@ FIXES: dict[str, str] = {
     "bad_json": "answer with one JSON object and nothing around it; NaN and infinity are no JSON",
     "wrong_shape": "answer an object with `trajectories` and `metrics` (or `reward_info`)",
     "reward_missing": "set metrics.outcome_reward to the episode's reward",
-    "reward_not_finite": "make that reward a finite JSON number",
+    "reward_not_finite": "make that reward a finite JSON number, at most 1e18 in size",
     "no_steps": "play at least one step: ask the policy, then step the environment",
     "multiple_trajectories": "answer one request with one episode: exactly one entry in `trajectories`",
     "aborted": "see what made the app give up; success_status is for the episode's play, not for its result",

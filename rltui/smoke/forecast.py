@@ -10,7 +10,9 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from rltui.cli.progress import duration
 from rltui.smoke.report import Episode, Forecast, Plan, Turn
+from rltui.words import size
 
 ENOUGH = 4  # episodes below which times are a guess
 TOKEN_BYTES = 4 + 1 + 2 + 4 + 3 * 4  # ids, mask, turn, logp_behavior; logp_learner, logp_proximal, adv (WIRE 5.6)
@@ -40,7 +42,7 @@ def forecast_of(episodes: Sequence[Episode], plan: Plan) -> Forecast:
     hours = gpu_hours = None
     if iteration is not None and plan.iterations is not None:
         hours = plan.iterations * iteration / 3600
-        total = f"{plan.iterations} iterations x {iteration:.3g} s = {hours:.3g} h"
+        total = f"{plan.iterations} iterations x {iteration:.3g} s = {duration(plan.iterations * iteration)}"
         inputs.append(f"{total} at least: the trainer's own time is not known")
         if plan.gpus:
             gpu_hours = hours * plan.gpus
@@ -110,7 +112,7 @@ def _disk(done: Sequence[Episode], contexts: Sequence[int], plan: Plan, inputs: 
     text = statistics.fmean(sum(map(_text_bytes, episode.turns)) for episode in done)
     tokens = statistics.fmean(contexts) if contexts else 0.0
     each = round(text + TOKEN_BYTES * tokens)
-    inputs.append(f"records: {number} episodes x {each} bytes = {number * each} bytes; checkpoints come on top")
+    inputs.append(f"records: {number} episodes x {each} bytes = {size(number * each)}; checkpoints come on top")
     return number * each
 
 

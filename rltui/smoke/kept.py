@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rltui.places import state_folder
+from rltui.places import state_folder, write_private
 
 MAX_BYTES = 64 << 20
 
@@ -31,13 +30,5 @@ def read_kept(config_hash: str, env: Mapping[str, str] = os.environ) -> dict[str
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
     """In one step, for its owner alone: episodes quote tasks. OSError."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}")
-    try:
-        with open(fd, "w", encoding="utf-8", errors="replace") as file:
-            json.dump(report, file, ensure_ascii=False, indent=1)
-            file.write("\n")
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    text = json.dumps(report, ensure_ascii=False, indent=1) + "\n"
+    write_private(path, text.encode("utf-8", "replace"))

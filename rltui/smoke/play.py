@@ -113,7 +113,7 @@ async def play(
 async def _log(bench: Bench, printed: int) -> tuple[str, ...]:
     """What the app we serve has printed since; its last lines may still be on their way."""
     deadline = time.monotonic() + LOG_WAIT_S
-    while bench.target.served and bench.target.lines == printed and time.monotonic() < deadline:  # noqa: ASYNC110
+    while bench.target.served and bench.target.lines == printed and time.monotonic() < deadline:  # noqa: ASYNC110 - another thread counts
         await asyncio.sleep(0.02)
     return log_end(bench.target.log_since(printed))
 
@@ -163,7 +163,7 @@ async def _unless_over(bench: Bench, book: Book, rollout: Any) -> ParsedRollout:
         await asyncio.wait({task, *ends}, return_when=asyncio.FIRST_COMPLETED)
         if bench.control.stopped.is_set():
             deadline = time.monotonic() + (0 if book.policy.plays_by_hand else STOP_S)
-            while book.busy and not task.done() and time.monotonic() < deadline:  # noqa: ASYNC110
+            while book.busy and not task.done() and time.monotonic() < deadline:  # noqa: ASYNC110 - another thread counts
                 await asyncio.sleep(0.05)
             raise Stopped
         if task.done() and not book.gave_up:

@@ -13,6 +13,7 @@ import httpx
 
 from rltui.smoke.net import is_loopback
 from rltui.smoke.record import Recorder
+from trainer.taskapp.bodies import ACCEPTED, no_cookies, parts
 from trainer.taskapp.client import MAX_BODY_BYTES, Answer, auth_headers
 
 LIMIT_S = 10.0
@@ -31,7 +32,9 @@ class Probe:
         trust_env = not is_loopback(base_url)
         insecure = os.environ.get("RLTUI_INSECURE_TLS") == "1"
         verify = httpx.create_ssl_context(verify=not insecure, trust_env=trust_env)
-        self._http = httpx.AsyncClient(timeout=timeout, verify=verify, trust_env=trust_env)
+        self._http = httpx.AsyncClient(
+            headers=ACCEPTED, cookies=no_cookies(), timeout=timeout, verify=verify, trust_env=trust_env
+        )
 
     async def get(self, path: str, keys: Sequence[str] = (), params: Any = None, limit_s: float = LIMIT_S) -> Answer:
         """The answer, whatever its status. Raises NoAnswer."""
@@ -42,8 +45,8 @@ class Probe:
         try:
             async with asyncio.timeout(limit_s), self._http.stream("GET", url, headers=auth_headers(list(keys))) as got:
                 body = bytearray()
-                async for chunk in got.aiter_bytes():
-                    body += chunk
+                async for part in parts(got):
+                    body += part
                     if len(body) > MAX_BODY_BYTES:
                         break
                 answer = Answer(got.status_code, got.headers, bytes(body), len(body) > MAX_BODY_BYTES)

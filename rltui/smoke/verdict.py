@@ -30,7 +30,7 @@ def verdict_of(stages: Sequence[Stage], episodes: Sequence[Episode], interrupted
         first = warned[0]
         number = f"{len(warned)} warning{'s' * (len(warned) != 1)}"
         where = ", ".join(stage.id for stage in warned)
-        return "ready_with_warnings", f"ready with warnings: {number} ({where}); {first.id}: {_sentence(first)}"
+        return "ready_with_warnings", f"ready with warnings: {number} ({where}); {first.id}: {first.message}"
     return "ready", "ready: every stage passed"
 
 

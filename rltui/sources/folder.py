@@ -87,17 +87,6 @@ class RunsFolder:
                 continue
             yield row
 
-    def bytes_of(self, path: str) -> int:
-        """Bytes that a run takes, links not followed. Slow for a large run: not on the thread that draws."""
-        total = 0
-        for parent, _, files in os.walk(path):
-            for file in files:
-                try:
-                    total += os.lstat(os.path.join(parent, file)).st_size
-                except OSError:
-                    continue
-        return total
-
     def _names(self) -> list[str]:
         try:
             with os.scandir(self.folder) as entries:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from rltui.model.shape import STATUS, fitting
 from rltui.sources.base import (
     LOG_BYTES,
     MAX_EVENTS,
@@ -49,7 +50,7 @@ class HttpRunSource(RunSource):
     def status(self) -> Json | None:
         status: Json | None = self._value("status")
         self._answered = self._clock()
-        return status
+        return status and fitting(status, STATUS)
 
     def document(self, name: str) -> Json | None:
         if name not in ("resolved.json", "environment.json"):

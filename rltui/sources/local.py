@@ -43,6 +43,8 @@ class Sought(NamedTuple):
 
 
 class LocalRunSource(RunSource):
+    """A run whose folder lies on this machine."""
+
     verbs = frozenset({"pause", "resume", "stop", "kill", "checkpoint", "evaluate", "set"})
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -69,9 +71,9 @@ class LocalRunSource(RunSource):
                 status = self._reader.status()  # it may have come between the two looks
                 if status is None:
                     raise Unreadable("status.json is damaged: it is not a JSON object")
-            if status is not None and not isinstance(status.get("state"), str):
-                raise Unreadable("status.json is damaged: its state is not a word")
             status = status and fitting(status, STATUS)
+            if status is not None and status.get("state") is None:
+                raise Unreadable("status.json is damaged: its state is not a word")
         self._answered = self._clock()
         if status is None:
             if self._seen:
@@ -181,7 +183,7 @@ class LocalRunSource(RunSource):
                 ranges[-1][1] = n + 1
             else:
                 ranges.append([n, n + 1])
-        return Slice(ranges[::-1], Sought(resumes, first), more=first > 0)  # type: ignore[arg-type]
+        return Slice(ranges[::-1], Sought(resumes, first), more=first > 0)  # type: ignore[arg-type]  # pairs, no objects
 
     def episodes(self, split: str, iteration: int) -> list[Json]:
         found: list[Json] = []

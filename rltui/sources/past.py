@@ -12,6 +12,7 @@ from rltui.sources.base import LOG_BYTES, Json, LogSlice, RunSource, Slice, Unre
 from rltui.sources.cut import Cut
 from rltui.sources.tape import Tape
 from trainer.rundir.jsonl import from_iso, iso
+from trainer.taskapp.reading import finite
 
 MAX_EVENTS = 5_000
 NEAR = 64  # rows of the index among which one can be read
@@ -109,7 +110,7 @@ class PastSource(RunSource):
         count = self.episode_count()
         base, known = cursor or (None, count)
         part = self.source.dropped(base if known == count else None)
-        rows: list[Any] = [[n0, min(n1, count)] for n0, n1 in part.rows if n0 < count]  # type: ignore[misc]
+        rows: list[Any] = [[n0, min(n1, count)] for n0, n1 in part.rows if n0 < count]
         return Slice(rows, (part.cursor, count), part.more)
 
     def episodes(self, split: str, iteration: int) -> list[Json]:
@@ -208,7 +209,8 @@ def _judged_at(row: Json) -> float:
 
 
 def _number(value: Any, none: float) -> float:
-    return float(value) if type(value) in (int, float) else none
+    found = finite(value)
+    return none if found is None else found
 
 
 def _seconds(iso_time: Any) -> float:

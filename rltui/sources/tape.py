@@ -9,6 +9,7 @@ from typing import Any
 
 from rltui.sources.base import Json, RunSource
 from trainer.rundir.jsonl import from_iso
+from trainer.taskapp.reading import finite
 
 
 class Tape:
@@ -79,12 +80,12 @@ class Tape:
         return found
 
     def _step(self, row: Json) -> None:
-        step, time = row.get("step"), row.get("time")
-        if "eval_step" in row or type(step) is not int or type(time) not in (int, float):
+        step, time = row.get("step"), finite(row.get("time"))
+        if "eval_step" in row or type(step) is not int or time is None:
             return
         if self.steps and step <= self.steps[-1]:  # a further line of the same step
             return
-        self.times.append(max(float(time), self.times[-1] if self.times else 0.0))
+        self.times.append(max(time, self.times[-1] if self.times else 0.0))
         self.steps.append(step)
         for column, name in (
             (self.iterations, "iteration"),
@@ -94,8 +95,7 @@ class Tape:
             value = row.get(name)
             column.append(value if type(value) is int and abs(value) < 1 << 53 else 0)
         for lag, name in zip(self._lags, ("off_policy/mean", "off_policy/max"), strict=True):
-            value = row.get(name)
-            lag.append(float(value) if type(value) in (int, float) else nan)
+            lag.append(nan if (value := finite(row.get(name))) is None else value)
 
     def _event(self, event: Json) -> None:
         try:

@@ -68,13 +68,3 @@ def _send(text: str, terminal: Terminal, write: Callable[[str], None]) -> bool:
 
 def _size(size: int) -> str:
     return f"{size} byte{'' if size == 1 else 's'}" if size < 1000 else f"{size / 1000:.1f} kB"
-
-
-def tmux_help() -> str:
-    """The options of tmux that let a copy through, for the help."""
-    return (
-        "Inside tmux a copy reaches the terminal with either of these in ~/.tmux.conf:\n"
-        "  set -g set-clipboard on       tmux takes the text, too, as its own buffer\n"
-        "  set -g allow-passthrough on   tmux 3.3 and later; lets notices through as well\n"
-        "The terminal must allow OSC 52 itself. `w` writes to a file instead, which always works."
-    )

@@ -100,7 +100,7 @@ class Guard:
         try:
             threading.Thread(target=self._end_by_force, args=(number,), daemon=True, name="rltui-end").start()
             self._on_signal(number)
-        except Exception:
+        except Exception:  # a signal ends the program all the same
             self._exit(number)
 
     def _end_by_force(self, number: int) -> None:

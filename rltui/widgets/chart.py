@@ -211,10 +211,10 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         return self.options.view is not None if action in ("pan_left", "pan_right") else True
 
     def action_cursor_left(self) -> None:
-        self._move_cursor(-1)
+        self.move_cursor(-1)
 
     def action_cursor_right(self) -> None:
-        self._move_cursor(1)
+        self.move_cursor(1)
 
     def action_zoom_in(self) -> None:
         self._zoom(0.5, self.options.cursor)
@@ -258,7 +258,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         if x is not None:
             self.post_message(self.Opened(self, x))
 
-    def _move_cursor(self, direction: int) -> None:
+    def move_cursor(self, direction: int) -> None:
         """One column, at least one point, further; beyond the last point the cursor goes."""
         full = self._full_range()
         if full is None:

@@ -36,10 +36,11 @@ class Item:
 def items_of(offers: Sequence[Offer], *, ascii: bool = False) -> list[Item]:
     """What a key bar would like to show, most important first but the help, which is the last.
 
-    What every screen has goes before the help: a person knows it soonest.
+    What every screen has goes before the help: a person knows it soonest. In the past its keys go first: to move in
+    time is what one is there for.
     """
     by_place = {(offer.action.id, offer.node): offer for offer in offers}
-    items, common, last = [], [], []
+    first, items, common, last = list[Item](), list[Item](), list[Item](), list[Item]()
     for offer in offers:
         action = offer.action
         if not action.footer:
@@ -49,8 +50,9 @@ def items_of(offers: Sequence[Offer], *, ascii: bool = False) -> list[Item]:
         if partner is not None:
             keys.append(partner.keys[0])
         item = Item("/".join(shown(key, ascii=ascii) for key in keys), action.label)
-        (last if action.id == LAST else common if action.context == "screen" else items).append(item)
-    return items + common + last
+        place = last if action.id == LAST else common if action.context == "screen" else items
+        (first if action.context == "past" else place).append(item)
+    return first + items + common + last
 
 
 def packed(items: Sequence[Item], cells: int) -> list[Item]:

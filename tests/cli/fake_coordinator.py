@@ -69,6 +69,7 @@ def main() -> int:
     for step in range(1, STEPS + 1):
         time.sleep(PACE_S)
         values = {"gspo/loss": -0.01 * step, "gspo/clip_frac_low": 0.01, "gspo/clip_frac_high": 0.02}
+        values["optim/grad_norm"] = 0.25 * step
         if step % 2 == 0:
             values |= {"reward/mean": 0.1 * step, "throughput/samples_per_sec": 2.5}
         writer.metrics(values, step=step, iteration=(step + 1) // 2, epoch=0, weight_version=step)

@@ -58,7 +58,7 @@ def test_a_collapsed_run_says_act_and_what_to_change(rltui, here):
     done = rltui("doctor", "collapsed")
     assert done.code == 1
     assert "act      D01 zero-variance groups" in done.out
-    assert "change   training.group_size, rollout.max_refill_groups" in done.out
+    assert "change   raise training.group_size, raise rollout.max_refill_groups" in done.out
     assert "see      reward/frac_zero_std, 20 iterations" in done.out
 
 
@@ -101,7 +101,7 @@ def test_json_has_every_rule_with_its_fields(rltui, here):
     first = told["findings"][0]
     assert first["id"] == "D01" and first["state"] == "act" and first["value"] == pytest.approx(1.0)
     assert first["measured"] == "100 %" and first["want"] == "< 30 %" and first["metric"] == "reward/frac_zero_std"
-    assert first["keys"][0] == {"key": "training.group_size", "value": None} and first["muted"] is None
+    assert first["keys"][0] == {"key": "training.group_size", "value": None, "way": "raise"} and first["muted"] is None
     assert set(first) == {
         *("id", "state", "title", "value", "measured", "want", "says", "cause"),
         *("window", "metric", "metrics", "keys", "muted"),

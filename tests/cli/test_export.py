@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from rltui.cli.export import _base
 from rltui.cli.main import main
 from tests.cli.conftest import last_object
 from trainer.rundir.reader import RunReader
@@ -88,6 +89,11 @@ def test_the_adapter_is_the_checkpoint_without_what_a_resume_needs(run, here, ca
     names = {file.name for file in (here / "mine").iterdir()}
     assert {"adapter_config.json", "adapter_model.safetensors"} <= names
     assert not names & {"STABLE", "state.json", "optimizer"}
+
+
+def test_an_adapter_tells_which_base_it_loads(tmp_path):
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "/models/small"}')
+    assert _base(tmp_path) == "/models/small" and _base(tmp_path / "none") == ""
 
 
 def test_a_damaged_checkpoint_is_named_and_an_older_one_offered(run, here, capsys):

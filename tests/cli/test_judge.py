@@ -86,7 +86,7 @@ def rubric(folder, **more):
 
 
 def test_what_was_judged_is_a_table_with_what_it_took(run, rltui):
-    code, out, err = rltui("judge", "--run", run, "--disagreement")
+    code, out, err = rltui("judge", run, "--disagreement")
     assert (code, err) == (0, "") and "\x1b" not in out
     head, first, *rest = out.splitlines()
     assert head.split()[:6] == ["EPISODE", "IT", "SPLIT", "ENV", "J_EVENT", "J_OUTCOME"]
@@ -227,6 +227,15 @@ def test_rules_cost_nothing_and_are_not_asked_about(tmp_path, rltui):
     found = json.loads(out)
     assert (code, err) == (0, "") and [row["new"] for row in found["episodes"]] == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
     assert (found["cost_usd"], found["source"], found["tokens_in"]) == (0.0, "rule", 0)
+
+
+def test_rules_on_a_run_without_a_judge_need_no_key(tmp_path, rltui, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps({"criteria": [{"id": "short", "rule": {"kind": "max_chars", "value": 60}}]}))
+    run = record_run(tmp_path / "none-rl_00000000000000dd", "judge.enabled=false")
+    code, out, err = rltui("rejudge", run, "--rubric", file, "--json")
+    assert (code, err) == (0, "") and json.loads(out)["source"] == "rule"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,30 @@ def test_wrong_usage_is_2(capsys):
     assert entry.main(["runs", "--jsn"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["show", "--json"], "required: RUN"),
+        (["runs", "--json", "--nonsense"], "--nonsense"),
+        (["metrics", "x", "y", "--all", "--json"], "--all"),
+        (["config", "--json"], "no verb"),
+        (["tran", "--json"], "rltui train"),
+    ],
+)
+def test_wrong_usage_with_json_is_one_object(capsys, given, words):
+    assert entry.main(given) == 2
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["schema"], told["ok"]) == (1, False) and words in told["error"]["message"]
+    assert told["error"]["message"] in err
+
+
+def test_a_fault_of_our_own_with_json_is_one_object(monkeypatch, capsys):
+    monkeypatch.setattr("rltui.cli.runs.run", lambda args: 1 / 0)
+    assert entry.main(["runs", "--json"]) == 3
+    assert "ZeroDivisionError" in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
 def test_a_fault_of_our_own_shows_no_traceback(monkeypatch, capsys):
     monkeypatch.setattr("rltui.cli.runs.run", lambda args: 1 / 0)
     assert entry.main(["runs"]) == 3

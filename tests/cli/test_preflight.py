@@ -7,6 +7,7 @@ import json
 from rltui.cli.main import main
 from rltui.preflight.table import CHECKS
 from rltui.samples import samples
+from tests.server.conftest import Server
 
 
 def in_json(capsys, *arguments: str) -> tuple[int, dict]:
@@ -51,3 +52,24 @@ def test_strict_minds_warnings(tmp_path, monkeypatch, capsys):
     assert main(["preflight", "my.toml", *dropout]) == 0
     assert "ready, with warnings: config" in capsys.readouterr().out
     assert main(["preflight", "my.toml", *dropout, "--strict"]) == 1
+
+
+def test_what_a_server_refuses_is_not_ready_and_what_was_not_seen_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("RLTUI_API_KEY", "SYNTH_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "my.toml").write_text(samples()["cpu_smoke"].read_text())
+    (tmp_path / "server").mkdir()
+    server = Server(tmp_path / "server")
+    try:
+        asked = ("preflight", "my.toml", "--target", server.url)
+        assert main([*asked, "--set", "services.task_url=mine.py"]) == 3
+        told = capsys.readouterr().out
+        assert "FAIL  target" in told and "--allow-code" in told and "not ready" in told
+        assert main([*asked]) == 0
+        told = capsys.readouterr().out
+        assert "memory" in told.partition("not looked at: ")[2] and told.endswith(
+            "as far as it can be seen from here\n"
+        )
+    finally:
+        server.stop()

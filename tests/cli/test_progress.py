@@ -30,19 +30,19 @@ def test_a_step_shows_what_it_has_and_leaves_out_the_rest():
         "step": 4,
         "iteration": 2,
         "reward/mean": 0.41234,
-        "gspo/loss": -0.0012,
+        "optim/grad_norm": 0.5131,
         "gspo/clip_frac_low": 0.01,
         "gspo/clip_frac_high": 0.04,
         "off_policy/mean": 1.5,
         "throughput/samples_per_sec": 2.1,
     }
     assert step_line(row, status) == (
-        "step 4/24  iteration 2/12  reward 0.412  loss -0.0012  clip 0.05  lag 1.5  2.1 samples/s  left 2 m 10 s"
+        "step 4/24  iteration 2/12  reward 0.412  grad 0.513  clip 0.05  lag 1.5  2.1 samples/s  left 2 m 10 s"
     )
     assert step_line({"step": 3, "iteration": 2}, {}) == "step 3  iteration 2"
 
 
-def test_a_skipped_step_has_no_loss_and_is_still_a_line():
+def test_a_skipped_step_has_no_gradient_and_is_still_a_line():
     assert step_line({"step": 1, "iteration": 1, "optim/skipped": 1.0}, {}) == "step 1"
 
 

@@ -70,7 +70,7 @@ def test_the_page_stands_alone_and_has_the_runs_numbers(here, kind):
     evaluations = model.metrics.series["eval/reward_mean"]
     first, last = evaluations.points(0, 1)[1][0], evaluations.last()[1]
     assert f"{number(first)} → {number(last)}" in found.words
-    assert found.tags.count("figure") == 5 + len(model.metrics)
+    assert found.tags.count("figure") == 4 + len(model.metrics)
     if kind == "failed":
         assert "The task app answered 500 to the last 8 episodes." in found.words
     else:

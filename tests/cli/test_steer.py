@@ -10,9 +10,11 @@ import time
 import pytest
 
 from rltui.cli import stop
+from rltui.launch.runs import in_folder
 from rltui.sources.local import LocalRunSource
 from tests.cli.conftest import last_object
 from trainer.rundir import ControlBox, RunWriter
+from trainer.rundir.process import host_name
 
 
 @pytest.fixture
@@ -47,6 +49,14 @@ def test_set_takes_a_short_name_and_waits_until_it_is_done(rltui, running):
     assert (found["answer"], found["args"]) == ("done", {"training.learning_rate": 1e-4})
     assert found["data"]["args"] == {"training.learning_rate": 1e-4}
     assert "it is set" in done.err
+
+
+def test_a_run_of_another_host_that_does_not_answer_is_not_offered_what_fails(running):
+    folder, _ = running
+    chosen = in_folder(folder)
+    assert "on elsewhere" in (told := stop._instead(chosen, {"host": "elsewhere"}, True)) and "--now" not in told
+    assert "--now" in stop._instead(chosen, {"host": host_name()}, False)
+    assert stop._instead(chosen, {"host": host_name()}, True) == ""
 
 
 @pytest.mark.parametrize(("now", "says"), [(False, "it stops between two steps"), (True, "its processes are ended")])
@@ -100,7 +110,7 @@ def test_what_makes_no_sense_is_not_asked(rltui, running, words, says):
 
 def test_a_run_that_is_over_cannot_be_steered(rltui, synthetic):
     done = rltui("steer", "healthy", "pause", "--runs-dir", synthetic)
-    assert done.returncode == 3 and "is not running: it is succeeded" in done.err
+    assert done.returncode == 3 and "has ended already: succeeded" in done.err
 
 
 def test_a_running_run_is_not_resumed(rltui, running):

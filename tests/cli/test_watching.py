@@ -56,7 +56,7 @@ def test_overview_has_the_numbers_of_the_first_tab(rltui, here):
     while model.refresh().more:
         pass
     assert told["schema"] == 1 and told["state"] == "failed" and told["error"]["code"] == "http_error"
-    assert [chart["title"] for chart in told["charts"]] == ["reward", "loss", "entropy", "clip fraction"]
+    assert [chart["title"] for chart in told["charts"]] == ["reward", "eval reward", "entropy", "clip fraction"]
     for chart, plan in zip(told["charts"], PLANS, strict=True):
         assert chart["ema"] == plan.ema
         for series in chart["series"]:

@@ -143,6 +143,12 @@ def test_on_a_cpu_given_counts_are_kept_as_given_with_one_warning(small) -> None
     assert [item.code for item in loaded.warnings].count("gpus_found") == 1
 
 
+@pytest.mark.parametrize(("model", "gpus"), [("builtin:tiny", False), ("Qwen/Qwen3-0.6B", True)])
+def test_a_builtin_model_asks_a_cluster_for_no_gpu(small, model, gpus) -> None:
+    loaded = small(f"policy.model_name={model}", "compute.launcher=slurm", device=None)
+    assert (loaded.config.compute.topology.type != "cpu") is gpus
+
+
 def test_another_launcher_does_not_ask_this_machine(small) -> None:
     loaded = small(H100, "compute.gpu_count=8", "compute.launcher=slurm", device=None)
     assert topology(loaded) == ("single_node_split", 4, 4, 0)

@@ -1,5 +1,6 @@
 """What a user reads when a config is wrong."""
 
+import os
 import string
 import tomllib
 
@@ -137,6 +138,15 @@ def test_files_that_cannot_be_read(tmp_path) -> None:
         load(tmp_path / "none.toml")
     with pytest.raises(ConfigError, match="cannot be read"):
         load(tmp_path)
+    os.mkfifo(tmp_path / "fifo.toml")
+    with pytest.raises(ConfigError, match="it is a pipe"):
+        load(tmp_path / "fifo.toml")
+    reader, writer = os.pipe()  # as of `<(command)`
+    os.write(writer, b"x = 1")
+    os.close(writer)
+    with pytest.raises(ConfigError, match="x"):
+        load(f"/dev/fd/{reader}")
+    os.close(reader)
     (tmp_path / "latin.toml").write_bytes(b'x = "\xff"')
     with pytest.raises(ConfigError, match="not UTF-8"):
         load(tmp_path / "latin.toml")

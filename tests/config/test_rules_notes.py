@@ -160,6 +160,12 @@ SAID: dict[str, tuple[list[str], str, str, str]] = {
         "note",
         "high for full fine-tuning",
     ),
+    "rate for nobody": (
+        ["training.learning_rate=5000.0"],
+        "training.learning_rate",
+        "warning",
+        "the first one ruins the policy",
+    ),
     "rate for lora": (["training.learning_rate=1e-7"], "training.learning_rate", "note", "low for an adapter"),
     "lag without sync": (
         ["training.weight_sync.enable=false", "training.max_lag=2"],

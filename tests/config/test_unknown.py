@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from tests.config.texts import SMALL
-from trainer.config import ConfigError, all_keys, load_mapping, unknown
+from trainer.config import ConfigError, all_keys, load_mapping, load_text, unknown
 from trainer.config.migrations import MOVES
 from trainer.config.suggest import distance, nearest_key, nearest_keys, nearest_section
 
@@ -227,3 +227,24 @@ def test_after_many_unknown_keys_none_is_looked_up(errors, monkeypatch) -> None:
     monkeypatch.setattr(unknown, "nearest_keys", lambda key: asked.append(key) or ())
     text = SMALL + "".join(f"some_name_{number} = 1\n" for number in range(200))
     assert len(errors(text=text)) == 200 and len(asked) <= unknown.MOST_LOOKED_UP
+
+
+@pytest.mark.parametrize("section", ["zz", "evaluaton", "training.reward", "training.lora.zz", "zz.y"])
+def test_a_section_without_a_key_is_unknown_too(section: str) -> None:
+    text = f"{SMALL}[{section}]\n"
+    with pytest.raises(ConfigError) as caught:
+        load_text(text, "my.toml", environ={}, device="cpu")
+    (problem,) = caught.value.problems
+    assert (problem.key, problem.line, problem.code) == (section, text.count("\n"), "unknown_key")
+    assert load_text(text, "my.toml", environ={}, device="cpu", allow_unknown=True).warnings[0].key == section
+
+
+@pytest.mark.parametrize("section", ["model", "hyperparams", "rubric.event", "smoke", "judge.options", "tags", "vllm"])
+def test_a_known_one_may_be_empty_an_old_one_as_well(section: str) -> None:
+    load_text(f"{SMALL}[{section}]\n", "my.toml", environ={}, device="cpu")
+
+
+def test_what_should_be_the_vllm_table_is_no_option_of_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_text(f"vllm = 'x'\n{SMALL}", "my.toml", environ={}, device="cpu")
+    assert [problem.code for problem in caught.value.problems] == ["type"]

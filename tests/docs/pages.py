@@ -16,7 +16,7 @@ PAGES = [
 WRITTEN = [page for page in PAGES if page != GENERATED]
 
 _FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")  # of pictures, too
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,18 @@ def test_every_variety_has_its_row():
     assert set(re.findall(r"^\| `(\w+)` \|", page[: page.index("## One episode")], re.MULTILINE)) == set(LOSSES)
 
 
+def test_every_pain_names_tests_that_there_are():
+    rows = re.findall(r"^\| (\d+) \|.*\| ([^|]+) \|$", text("docs/pains.md"), re.MULTILINE)
+    numbers = [int(number) for number, _ in rows]
+    training = numbers.index(1, 1)
+    assert numbers == [*range(1, training + 1), *range(1, len(numbers) - training + 1)]
+    for number, checked in rows:
+        named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", checked)
+        assert named and len(named) == checked.count("`") / 2, number
+        for path, test in named:
+            assert re.search(rf"^(async )?def {test}\(", text(f"tests/{path}"), re.MULTILINE), f"{path}::{test}"
+
+
 def test_the_rule_that_contributing_shows_is_the_one_that_runs():
     page = text("CONTRIBUTING.md")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

@@ -134,14 +134,14 @@ def living(run_dir: Path) -> list[str]:
         try:
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             stat = (entry / "stat").read_text()
-            group = int(stat.rpartition(")")[2].split()[2])
+            session = int(stat.rpartition(")")[2].split()[3])
             state = stat.rpartition(")")[2].split()[0]
         except (OSError, ValueError, IndexError):
             continue
-        if state != "Z" and "trainer" in command and group == _group_of(run_dir):
+        if state != "Z" and "trainer" in command and session == _session_of(run_dir):
             found.append(command)
     return found
 
 
-def _group_of(run_dir: Path) -> int:
+def _session_of(run_dir: Path) -> int:
     return json.loads((run_dir / "status.json").read_text())["pgid"]

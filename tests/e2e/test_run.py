@@ -34,6 +34,14 @@ def test_the_status_is_terminal_and_complete(finished):
     assert status["weight_version"] == 2 and status["children"] == []
 
 
+def test_the_surroundings_name_engine_and_task_app(finished):
+    found = json.loads((finished.run_dir / "environment.json").read_text())
+    engine = found["engine"]
+    assert (engine["kind"], engine["render"], engine["derender"]) == ("local", "template", "tokenizer")
+    assert engine["version"] and "--max-model-len" in engine["options"] and "parser" in engine
+    assert set(found["task_app"]) == {"url", "task", "version"} and found["task_app"]["task"]
+
+
 def test_no_process_is_left(finished):
     assert living(finished.run_dir) == []
     assert not (finished.run_dir / "lock").exists()
@@ -86,6 +94,7 @@ def test_the_canary_of_each_sync_is_in_the_line_of_its_step_and_in_its_event(fin
 def test_events_have_no_gap_and_end_with_the_terminal_one(finished):
     events = finished.lines("events.jsonl")
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert [event["type"] for event in events[:2]] == ["rl.job.created", "rl.job.started"]
     assert events[-1]["type"] == "rl.job.completed"
 
 

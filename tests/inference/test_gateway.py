@@ -7,13 +7,13 @@ import itertools
 import json
 import os
 import signal
-from collections.abc import Callable
 
 import httpx
 import pytest
 import pytest_asyncio
 
 from tests.inference.conftest import reference_logprobs
+from tests.waiting import comes
 from trainer.inference.engine import EngineError
 from trainer.inference.gateway import Gateway, GatewayError
 from trainer.inference.ledger import CallPolicy
@@ -48,13 +48,6 @@ def open_episode(gateway: Gateway, split: str = "train", **fields) -> str:
     defaults = {"temperature": 1.0, "max_tokens": 12, "call_limit": 8, "seed_parts": (0, 0, 0, next(numbers))}
     gateway.ledger.open(cid, CallPolicy(split, **(defaults | fields)))
     return cid
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Returns as soon as the condition holds; a test that waits for ever fails instead."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - the state belongs to the code under test
-            await asyncio.sleep(0.001)
 
 
 async def chat(gateway, http, cid, messages, **body) -> dict:
@@ -177,7 +170,7 @@ async def test_a_client_that_leaves_aborts_the_call(gateway, http, stream):
         with pytest.raises(httpx.ReadTimeout):
             await http.post(gateway.chat_url(cid), json=request, timeout=0.1)
     episode = gateway.ledger.find(cid)
-    await until(lambda: not episode.partial)
+    await comes(lambda: not episode.partial)
     (call,) = gateway.ledger.close(cid).calls
     assert call.finish_reason == "abort" and len(call.completion_token_ids) < 250
 
@@ -185,7 +178,7 @@ async def test_a_client_that_leaves_aborts_the_call(gateway, http, stream):
 async def test_the_end_of_the_episode_aborts_what_still_runs(gateway, http):
     cid = open_episode(gateway, max_tokens=250)
     running = asyncio.create_task(http.post(gateway.chat_url(cid), json={"messages": [USER]}))
-    await until(lambda: gateway.ledger.find(cid).partial)
+    await comes(lambda: gateway.ledger.find(cid).partial)
     (call,) = gateway.ledger.close(cid).calls
     assert call.finish_reason == "abort"
     answer = await running
@@ -311,7 +304,7 @@ async def test_new_weights_split_the_spans_of_a_running_call(gateway, http, hf, 
     for version in range(3, 13):  # a call may be over before the weights are loaded: then once more
         cid = open_episode(gateway, max_tokens=250)
         running = asyncio.create_task(chat(gateway, http, cid, [USER]))
-        await until(lambda cid=cid: any(c.completion_token_ids for c in gateway.ledger.find(cid).partial.values()))
+        await comes(lambda cid=cid: any(c.completion_token_ids for c in gateway.ledger.find(cid).partial.values()))
         before = gateway._engine.weight_version
         await gateway._engine.load_weights(tmp_path, version)
         body = await running
@@ -329,7 +322,7 @@ async def test_an_engine_that_dies_fails_its_calls_and_says_so(gateway, http):
     """Last: it kills the module's engine."""
     cid = open_episode(gateway, max_tokens=250)
     running = asyncio.create_task(http.post(gateway.chat_url(cid), json={"messages": [USER]}))
-    await until(lambda: gateway.ledger.find(cid).partial)
+    await comes(lambda: gateway.ledger.find(cid).partial)
     os.kill(gateway._engine.pid, signal.SIGKILL)
     answer = await running
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "engine_error")

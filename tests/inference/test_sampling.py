@@ -108,3 +108,14 @@ def test_wrong_types_are_refused_with_the_field(request_):
     with pytest.raises(BadRequest) as error:
         training_sampling(request_, TRAIN)
     assert error.value.param == next(iter(request_))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("top_k", 1 << 31), ("top_k", 2.5), ("top_k", 1e308), ("repetition_penalty", 10**400), ("repetition_penalty", 0)],
+)
+def test_an_evaluation_call_asks_no_engine_for_what_breaks_it(name, value):
+    with pytest.raises(BadRequest) as error:
+        call_sampling({name: value}, EVAL, 0)
+    assert error.value.param == name
+    assert call_sampling({"top_k": 5.0, "repetition_penalty": 1.3}, EVAL, 0)[0].top_k == 5

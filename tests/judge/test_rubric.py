@@ -9,7 +9,7 @@ import pytest
 
 from trainer.config.schema import JudgeOptionsConfig
 from trainer.judge.errors import JudgeMisconfigured
-from trainer.judge.lookup import Resolved, resolve_rubric
+from trainer.judge.lookup import Resolved, carried, resolve_rubric
 from trainer.judge.rubric import Rubric, read_rubric_file
 from trainer.taskapp.contracts import RubricInfo
 
@@ -118,3 +118,19 @@ def test_the_hash_names_the_content(folder: Path) -> None:
     one, same = (resolve(folder, rubric_id="plain").rubric for _ in range(2))
     other = resolve(folder, rubric_id="plain", rubric_overrides={"outcome": {"goal_text": "Be long."}}).rubric
     assert one.hash == same.hash != other.hash
+
+
+def test_a_rubric_of_a_file_goes_to_another_machine_as_overrides_that_mean_the_same(folder: Path) -> None:
+    (folder / "mute.toml").write_text('[[outcome.criteria]]\nid = "a"\n[[event.criteria]]\nid = "b"\nweight = 3\n')
+    given = {"outcome": {"aggregation": "sum"}}
+    for name in ("kitchen/both", "plain", "mute"):
+        options = JudgeOptionsConfig(rubric_id=name, rubric_overrides=given, event=True)
+        there = JudgeOptionsConfig(rubric_overrides=carried(options, folder), event=True)
+        here = resolve_rubric(options, folder=folder, app=APP).rubric
+        found = resolve_rubric(there, folder=None, app=APP).rubric
+        assert (found.event, found.outcome) == (here.event, here.outcome) and here.outcome.aggregation == "sum"
+    assert given == {"outcome": {"aggregation": "sum"}}
+    assert carried(JudgeOptionsConfig(rubric_id="app/ends"), folder) is None
+    (folder / "plain.toml").write_text("criteria = 3")
+    with pytest.raises(JudgeMisconfigured, match="cannot be used"):
+        carried(JudgeOptionsConfig(rubric_id="plain"), folder)

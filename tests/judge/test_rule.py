@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -218,6 +219,24 @@ async def test_a_cancelled_judgement_leaves_the_next_one_its_own_answer(code: Pa
     judging.cancel()
     assert (await made.judge.judge(episode("good"))).outcome == 1.0
     assert judging.cancelled()
+
+
+def test_a_process_that_is_stopped_does_not_outlive_the_judge() -> None:
+    words = "from trainer.judge.rule_process import RuleProcess\n"
+    words += "made = RuleProcess([{'kind': 'regex', 'value': 'a'}], 5.0, None)\nprint('up', flush=True)\ninput()"
+    owner = psutil.Popen(
+        [sys.executable, "-c", words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert owner.stdout.readline() == b"up\n"
+    [child] = owner.children()
+    child.suspend()
+    owner.kill()
+    owner.wait()
+    try:
+        child.wait(30)
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 def test_rules_of_ours_start_no_process() -> None:

@@ -112,6 +112,12 @@ def test_an_app_that_wants_a_key_is_told_once_with_the_variable(server, job):
     assert fact.text.count("status 401") == 1 and "ENVIRONMENT_API_KEY" in fact.fix
 
 
+def test_code_that_the_server_would_refuse_is_a_fact_beforehand(server, job):
+    facts = ServerLauncher(server.url).facts(replace(job, sets=("services.task_url=mine.py",)))
+    (fact,) = [fact for fact in facts if fact.ok is False]
+    assert "services.task_url" in fact.text and "--allow-code" in fact.fix
+
+
 def test_facts_and_the_request_that_is_shown(server, job):
     facts = {fact.name: fact for fact in ServerLauncher(server.url).facts(job)}
     assert facts["reachable"].ok and facts["queue"].text == "0 running, 0 queued"

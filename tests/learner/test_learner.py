@@ -157,6 +157,27 @@ def test_a_non_finite_loss_skips_names_and_in_the_end_fails(settings) -> None:
         learner.step(5, frames)
 
 
+def test_ratios_beyond_every_bound_make_no_update_and_in_the_end_fail(settings) -> None:
+    learner = Learner(settings())
+    frames = with_own_logp(learner, make_groups())
+    before = {name: p.detach().clone() for name, p in learner.policy.trainable.items()}
+    for f in frames[: len(frames) // 2]:  # half of them: clipped, and the rest is learned from
+        f.logp_behavior = (np.frombuffer(f.logp_behavior, "<f4") - 6.0).astype("<f4").tobytes()
+    assert learner.step(1, frames).skipped is None
+    with torch.no_grad():
+        for name, p in learner.policy.trainable.items():
+            p.copy_(before[name])
+    last = frames[-1]
+    last.logp_behavior = (np.frombuffer(last.logp_behavior, "<f4") + 6.0).astype("<f4").tobytes()
+    for step in (2, 3):
+        result = learner.step(step, frames)
+        assert result.skipped is not None and "weights are not those that sampled" in result.skipped
+        assert last.n in result.culprits and result.metrics["gspo/ratio_max"] > 300  # raw, for whoever looks
+    with pytest.raises(TrainingFailed, match="3 steps in a row"):
+        learner.step(4, frames)
+    assert all(torch.equal(p, before[name]) for name, p in learner.policy.trainable.items())
+
+
 def test_a_non_finite_gradient_skips(settings) -> None:
     learner = Learner(settings())
     frames = with_own_logp(learner, make_groups())

@@ -10,11 +10,13 @@ import pytest
 
 from rltui.model.episode_list import bins, nearest_iteration
 from rltui.model.episode_query import FilterError, parse
+from rltui.model.episode_top import facts_of
 from rltui.model.episode_view import EpisodeView
 from rltui.model.episodes import EpisodeRows
 from rltui.model.fates import Fates
 from rltui.model.first_prompt import first_prompt
 from rltui.model.group_view import groups_of
+from rltui.model.judged import Calls
 from rltui.model.vocabulary import PART, Vocabulary
 from rltui.model.word_diff import word_diff
 from rltui.model.xray import legend, readout, xray_of
@@ -217,3 +219,12 @@ def test_a_word_diff_holds_both_texts():
     assert "".join(text for kind, text in pieces if kind != "second") == first
     assert "".join(text for kind, text in pieces if kind != "first") == second
     assert ("same", "I halve ") in pieces
+
+
+def test_an_integer_that_no_float_holds_is_no_number():
+    huge = 10**400
+    episode = {"R": huge, "wall": huge, "turns": [], "judge": {"total": huge, "tracks": {"fact": huge}}}
+    assert all(str(huge) not in getattr(node, "text", "") for node in facts_of(episode, {"adv": huge}))
+    calls = Calls()
+    calls.add({"status": "ok", "wall_s": huge, "t_queued": huge, "tracks": {"fact": huge}})
+    assert calls.tries == 1 and not calls.tracks and not calls.walls and calls.began is None

@@ -161,6 +161,18 @@ def test_gpus_in_use_are_told_with_who_uses_them(config, two_gpus, monkeypatch):
     assert devices(other).verdict == "fail"
 
 
+def test_gpus_that_are_asked_for_and_not_here_are_a_warning_with_a_way_out(config, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("trainer.config.load"), "inspect", lambda environ: Machine(0))
+    found = devices(context(config, *ON_GPU))
+    assert (found.verdict, found.key) == ("warn", "compute.gpu_count") and "--target" in found.fix
+
+
+@pytest.mark.parametrize(("mode", "names"), [("full", "= lora"), ("lora", "policy.model_name")])
+def test_what_does_not_fit_names_a_way_that_helps(config, tmp_path, mode, names):
+    found = memory(with_model(config, tmp_path / "m", f"policy.trainer_mode={mode}", memory=GB // 1000))
+    assert found.verdict == "fail" and names in found.fix and (mode != "lora" or "lora" not in found.fix)
+
+
 def test_memory_of_a_gpu(config, two_gpus, tmp_path):
     made = with_model(config, tmp_path / "m", *ON_GPU)
     devices(made)

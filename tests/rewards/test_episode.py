@@ -109,6 +109,14 @@ def test_with_step_rewards_off_what_the_app_reports_is_kept_to_be_seen() -> None
     assert (reward.steps, reward.beta, reward.step_sum) == ((0.5, -0.25, 0.0), 0.0, 0.25)
 
 
+def test_a_reward_that_the_learner_cannot_hold_excludes_the_episode() -> None:
+    for huge in (1e308, -1e308, 1.1e18):
+        with pytest.raises(RolloutFailure) as caught:
+            reward_of(answer([step(0.0)], outcome=huge), 2, RewardRules())
+        assert caught.value.code == "reward_not_finite" and "beyond 1e+18" in caught.value.detail["value"]
+    assert reward_of(answer([step(0.0)], outcome=-1e18), 2, RewardRules()).total == -1e18
+
+
 def test_a_sum_beyond_what_a_float_holds_excludes_the_episode() -> None:
     with pytest.raises(RolloutFailure) as caught:
         reward_of(answer([step(1.5e308), step(1.5e308)]), 2, RewardRules(**ON, mode="env_sparse"))

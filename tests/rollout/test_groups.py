@@ -10,7 +10,7 @@ from trainer.outage import Outage
 from trainer.rewards.advantages import score_group
 from trainer.rewards.episode import EpisodeReward
 from trainer.rollout.dispatcher import Dispatcher
-from trainer.rollout.episode import Episode, Exclusion
+from trainer.rollout.episode import Assignment, Episode, Exclusion
 from trainer.rollout.groups import TooManyExcluded
 from trainer.rollout.seeds import SeedCursor
 from trainer.rollout.sizes import Sizes
@@ -107,6 +107,15 @@ async def test_a_member_that_fails_again_drops_its_whole_group_and_the_next_seed
 async def test_a_run_does_not_go_on_with_survivors_only():
     with pytest.raises(TooManyExcluded, match=r"7 of 12 .*max_excluded_fraction = 0.5 .*7 times: no answer within 5 s"):
         await run(App(lambda a, count: True), limit=0.5)
+
+
+async def test_an_evaluation_that_begins_after_a_play_has_failed_tells_it():
+    """The learner was busy then, and waited for nothing; no play is started any more."""
+    made, _ = dispatcher(App())
+    made.fail(TimeoutError("the task app refuses us"))
+    with pytest.raises(TimeoutError, match="refuses us"):
+        await asyncio.wait_for(made.evaluate([Assignment("eval", 1, None, 0, 5)], 1), 20)
+    await made.close()
 
 
 async def test_dead_groups_are_replaced_as_often_as_allowed_and_what_stays_dead_is_learned_nothing_from():

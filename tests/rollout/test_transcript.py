@@ -106,3 +106,14 @@ def test_turns_have_what_they_earned_and_none_where_the_steps_do_not_match():
     other.reward = reward_of(other.parsed, other.turns, rules)
     assert [(turn.reward, turn.step_r) for turn in turn_records(other)] == [(None, None), (None, None)]
     assert other.reward.record()["steps"] == [1.1, 0.0, 1.1]
+
+
+def test_times_add_up_and_the_answer_of_the_app_is_told():
+    calls = [call(0, [1], [2, 9], t_queued=1.0, t_start=2.0, t_end=5.0, held_s=1.5)]
+    made = episode(calls, [1.0], started=0.5, ended=8.5)
+    made.parsed.status, made.parsed.body_bytes, made.parsed.extra = 200, 77, {"build": 3}
+    record = episode_record(made, step=1, temperature=1.0, max_tokens=5)
+    expected = {"queue": 1.0, "generate": 1.5, "wait_for_sync": 1.5, "judge": 0.0, "app": 4.0, "total": 8.0}
+    assert record.timings == expected
+    metrics = {"outcome_reward": 1.0}
+    assert record.app == {"status": 200, "body_bytes": 77, "metrics": metrics, "extra": {"build": 3}}

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from trainer.rundir import (
     prune,
     verify_checkpoint,
 )
+from trainer.rundir.resumable import damaged
 
 
 def save(folder: Path, step: int, reward: float | None = None, content: bytes = b"weights") -> Checkpoint:
@@ -46,8 +48,8 @@ def test_a_checkpoint_is_there_only_with_stable(tmp_path: Path) -> None:
 
 
 def test_a_crash_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the n-th rename or write fail, for every n: what is listed is always whole."""
-    real_rename, real_write = os.rename, checkpoints._write
+    """Let the n-th rename or write fail, a write half done, for every n: what is there is always whole."""
+    real_rename, real_replace, real_write = os.rename, os.replace, checkpoints._write
     finished = False
     for nth in range(20):
         folder = tmp_path / str(nth)
@@ -60,9 +62,15 @@ def test_a_crash_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path, monkeyp
             if left[0] < 0:
                 raise KeyboardInterrupt
 
+        def write_or_half(path: Path, data: bytes, crash: Callable[[], None] = crash) -> None:
+            real_write(path, data[: len(data) // 2])
+            crash()
+            real_write(path, data)
+
         with monkeypatch.context() as patch:
             patch.setattr(checkpoints.os, "rename", lambda a, b: (crash(), real_rename(a, b)))
-            patch.setattr(checkpoints, "_write", lambda path, data: (crash(), real_write(path, data)))
+            patch.setattr(checkpoints.os, "replace", lambda a, b: (crash(), real_replace(a, b)))
+            patch.setattr(checkpoints, "_write", write_or_half)
             try:
                 save(folder, 4, content=b"new")
                 finished = True
@@ -70,6 +78,7 @@ def test_a_crash_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path, monkeyp
                 pass
         found = list_checkpoints(folder)
         assert found[0].step == 2 and all(not verify_checkpoint(c.path) for c in found)
+        assert damaged(folder) == []  # half a STABLE would be damage to a resume
         again = save(folder, 4, content=b"new")  # and the next save just works
         assert list_checkpoints(folder)[-1] == again and not list(folder.glob(".*"))
         if finished:
@@ -87,6 +96,27 @@ def test_a_wrong_sum_is_named_and_the_next_older_one_offered(tmp_path: Path) -> 
     (newer.path / "adapter_model.safetensors").unlink()
     assert len(verify_checkpoint(newer.path)) == 2
     assert newest_resumable(tmp_path / "none") == (None, [])
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "STABLE", "optimizer/manifest.json"])
+def test_a_pipe_or_a_link_in_a_files_place_is_neither_waited_for_nor_read(tmp_path: Path, name: str) -> None:
+    save(tmp_path, 2)
+    newer = save(tmp_path, 4)
+    for put in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        (newer.path / name).unlink()
+        put(newer.path / name)
+        checkpoint, _ = newest_resumable(tmp_path)
+        assert checkpoint is not None and checkpoint.step == 2
+
+
+@pytest.mark.parametrize("manifest", [b"", b'{"files"', b"\xff", b"[]", b"{}", b'{"files": 3}', b'{"files": [1]}'])
+def test_a_damaged_manifest_of_optimizer_state_is_named_like_its_files(tmp_path: Path, manifest: bytes) -> None:
+    save(tmp_path, 2)
+    newer = save(tmp_path, 4)
+    (newer.path / "optimizer" / "manifest.json").write_bytes(manifest)
+    checkpoint, (problem,) = newest_resumable(tmp_path)
+    assert checkpoint is not None and checkpoint.step == 2
+    assert problem.startswith(str(newer.path / "optimizer" / "manifest.json"))
 
 
 def test_pruning_keeps_the_last_the_best_and_one_optimizer_state(tmp_path: Path) -> None:

@@ -53,9 +53,21 @@ def test_links_in_a_run_are_never_followed(root: Path, tmp_path: Path) -> None:
 def test_a_checkpoint_dir_is_linked_and_followed(root: Path, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch" / "deep"
     with RunWriter(root, job_id="rl_1", label="x", checkpoint_dir=scratch) as writer:
-        assert writer.paths.checkpoints.resolve() == scratch
-        (scratch / "latest.json").write_text("{}")
+        own = scratch / f"{root.name}-rl_1"
+        assert writer.paths.checkpoints.resolve() == own
+        (own / "latest.json").write_text("{}")
         assert writer.paths.read("checkpoints/latest.json") == b"{}"
+
+
+def test_runs_that_share_a_checkpoint_dir_do_not_share_checkpoints(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    folders = {"a/run": "rl_1", "b/run": "rl_2", "b/run-rl_3": "rl_3"}  # two of one name
+    found = []
+    for name, job_id in folders.items():
+        for attempt in (1, 2):  # a resume stays with its own
+            with RunWriter(tmp_path / name, job_id=job_id, label="run", attempt=attempt, checkpoint_dir=scratch) as one:
+                found.append(one.paths.checkpoints.resolve().relative_to(scratch).as_posix())
+    assert found == ["run-rl_1"] * 2 + ["run-rl_2"] * 2 + ["run-rl_3"] * 2
 
 
 def test_a_fifo_in_the_place_of_a_file_is_not_read(root: Path) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,23 @@ def test_rotation_keeps_four_and_loses_no_line(tmp_path: Path) -> None:
     text = "".join(file.read_text() for file in files)
     assert [int(row.split()[1]) for row in text.splitlines() if row.startswith("line")] == list(range(90))
     assert "attempt 1" in text
+
+
+def test_a_rotation_that_fails_leaves_the_log_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "taskapp.log"
+    with LogFile(path, rotate_bytes=10) as log:
+        log.write(b"full of it\n")
+        with monkeypatch.context() as fault, pytest.raises(OSError):
+            fault.setattr(os, "replace", _refused)
+            log.write(b"lost\n")
+        with (tmp_path / "other").open("wb"):  # takes the lowest free descriptor
+            log.write(b"next\n")
+    assert (path.with_name("taskapp.log.1").read_text(), path.read_text()) == ("full of it\n", "next\n")
+    assert not (tmp_path / "other").read_bytes()
+
+
+def _refused(*_: object) -> None:
+    raise OSError(errno.EROFS, "Read-only file system")
 
 
 def test_attempts_append_after_a_line_of_their_own(tmp_path: Path) -> None:

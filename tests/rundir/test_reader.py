@@ -17,6 +17,7 @@ from trainer.rundir import Cursor, ProcessId, RunPaths, RunReader, RunWriter
 from trainer.rundir import lines as lines_module
 from trainer.rundir.lines import read_lines, seek_line
 from trainer.rundir.process import boot_id, host_name
+from trainer.rundir.tokens import DamagedBlock
 
 Make = Callable[..., RunWriter]
 
@@ -233,16 +234,6 @@ def test_liveness_by_the_readers_own_clock(root: Path, writer_at: Make) -> None:
         assert reader.liveness() == "silent"
 
 
-def test_a_later_schema_is_shown_and_said(root: Path, writer_at: Make) -> None:
-    with writer_at() as writer:
-        writer.status(state="running")
-    reader = RunReader(root)
-    assert reader.newer_schema() is None
-    status = reader.status() | {"schema": 7, "novelty": 1}  # type: ignore[operator]
-    writer.paths.status.write_bytes(msgspec.json.encode(status))
-    assert reader.newer_schema() == 7 and reader.liveness() == "alive"
-
-
 def test_readers_and_a_writer_in_other_processes(root: Path) -> None:
     """Real processes: one writes as fast as it can, this one reads; every record is whole when seen."""
     code = "import sys; from trainer.rundir.synth import main; sys.exit(main(sys.argv[1:]))"
@@ -255,7 +246,7 @@ def test_readers_and_a_writer_in_other_processes(root: Path) -> None:
             assert reader.episode(row["n"])["cid"] == row["cid"]
             assert reader.token_block(row["arr"])["ids"].size == sum(row["tok"])
         seen = count
-        part = reader.metrics_after(cursor)
+        part = reader.lines_after("metrics.jsonl", cursor)
         assert not part.restarted
         cursor = part.cursor
         seqs += [event["seq"] for event in reader.events(seqs[-1])]
@@ -263,3 +254,16 @@ def test_readers_and_a_writer_in_other_processes(root: Path) -> None:
             break
     assert writing.returncode == 0 and seen > 1_500
     assert seqs == list(range(len(seqs))) and reader.damaged == []
+
+
+@pytest.mark.parametrize("ref", [None, [], [0, 0], [[0], 0, 9], [0, [0], 9], [0, 0, "9"], [0, -1, 9], [0, 1 << 63, 9]])
+def test_a_place_that_can_be_none_is_damage(root: Path, writer_at: Make, ref: object) -> None:
+    with writer_at() as writer:
+        writer.episode(episode())
+        line = RunReader(root).index()[0]
+        writer.paths.index.write_bytes(msgspec.json.encode({**line, "text": ref, "arr": ref}).ljust(511) + b"\n")
+    reader = RunReader(root)
+    with pytest.raises(LookupError):
+        reader.episode(0)
+    with pytest.raises(DamagedBlock):
+        reader.token_block(ref)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 import logging
 import subprocess
@@ -10,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rltui import InProcessTaskApp, RLJob, RLJobConfig
@@ -19,6 +20,7 @@ from rltui.sdk.api.train import polling, rl
 from trainer.config import ConfigError, load_mapping
 
 EXAMPLE = Path(__file__).parent.parent / "config" / "sdk_example.toml"
+NAME = "checkpoints/step_4/adapter_model.safetensors"
 NOWHERE = "http://127.0.0.1:9/api"
 
 
@@ -26,7 +28,7 @@ class Jobs:
     """`answers`: what GET gives, one after the other; the last one again and again."""
 
     def __init__(self, serving):
-        self.bodies, self.headers, self.posts = [], [], []
+        self.bodies, self.headers, self.posts, self.ranges = [], [], [], []
         self.answers = [{"status": "succeeded", "results": {"final_reward": 0.5}}]
         self.refusals = []
         self.created = {"job_id": "rl_1", "id": "rl_1"}
@@ -68,6 +70,14 @@ class Jobs:
         if what == "events":
             seq = int(query["since_seq"]) + 1
             return JSONResponse({"events": [{"seq": seq}], "next_seq": seq, "has_more": seq < 3})
+        if what == "artifacts":
+            about = {"name": NAME, "bytes": 4, "sha256": hashlib.sha256(b"data").hexdigest()}
+            return JSONResponse({"artifacts": [{**about, "url": f"/api/rl/jobs/rl_1/artifacts/{NAME}"}]})
+        if what.startswith("artifacts/"):
+            had = int(request.headers.get("range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
+            self.ranges.append(had)
+            headers = {"Content-Range": f"bytes {had}-3/4"} if had else {}
+            return Response(b"data"[had:], 206 if had else 200, headers)
         return JSONResponse({"checkpoints": [{"step": 4}]})
 
 
@@ -295,3 +305,33 @@ def test_no_server_is_started_but_at_the_default_address(jobs, monkeypatch):
     job = RLJob.from_config(EXAMPLE, NOWHERE, task_app_url=jobs.app)
     with pytest.raises(RuntimeError, match=r"Job submission failed: no answer from http://127.0.0.1:9/api: connection"):
         job.submit()
+
+
+def test_an_artifact_is_fetched_by_its_name_and_one_that_broke_off_is_gone_on_with(jobs, tmp_path):
+    job = RLJob.from_job_id("rl_1", jobs.url)
+    assert [one["name"] for one in job.artifacts()] == [NAME]
+    (tmp_path / "adapter_model.safetensors.part").write_bytes(b"da")
+    found = job.download_artifact(NAME, tmp_path)
+    assert found == tmp_path / "adapter_model.safetensors" and found.read_bytes() == b"data"
+    assert job.download_artifact(NAME, tmp_path / "mine").read_bytes() == b"data" and jobs.ranges == [2, 0]
+    with pytest.raises(KeyError, match="artifacts\\(\\) lists"):
+        job.download_artifact("step_4", tmp_path)
+
+
+def test_a_rubric_beside_the_config_goes_with_the_job_and_a_broken_one_is_refused(jobs, tmp_path):
+    config = tmp_path / "my.toml"
+    config.write_text(f"{EXAMPLE.read_text()}\n".replace("judge_url", "# judge_url"))
+    (tmp_path / "rubrics").mkdir()
+    rubric = tmp_path / "rubrics" / "brief.toml"
+    rubric.write_text('[[outcome.criteria]]\nid = "brief"\n')
+    overrides = {"judge.enabled": True, "judge.options.rubric_id": "brief"}
+
+    def job():
+        return RLJob.from_config(config, jobs.url, "key", task_app_url=jobs.app, overrides=overrides)
+
+    job().submit()
+    options = jobs.bodies[-1]["data"]["config"]["judge"]["options"]
+    assert options["rubric_overrides"]["outcome"]["criteria"][0]["id"] == "brief" and "rubric_id" not in options
+    rubric.write_text("criteria = 3")
+    with pytest.raises(ValueError, match=r"brief\.toml cannot be used"):
+        job().submit()

@@ -11,7 +11,8 @@ import pytest
 from rltui.sdk.task.hosting import HostedApp, listen
 from rltui.server.app import job_server
 from rltui.server.auth import Access
-from tests.server.conftest import CONFIG, body, make_jobs, until  # noqa: F401 (a fixture)
+from tests.server.conftest import CONFIG, body, make_jobs  # noqa: F401 (a fixture)
+from tests.waiting import until
 
 TERMINAL = {"succeeded", "failed", "cancelled"}
 WORDS = {"queued", "running", *TERMINAL}

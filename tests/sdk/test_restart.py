@@ -10,7 +10,8 @@ from rltui.backend import Backend
 from rltui.sdk.task.hosting import HostedApp, listen
 from rltui.server.app import job_server
 from rltui.server.auth import Access
-from tests.server.conftest import body, make_jobs, until  # noqa: F401 (a fixture)
+from tests.server.conftest import body, make_jobs  # noqa: F401 (a fixture)
+from tests.waiting import until
 
 
 def test_nothing_is_lost_and_nothing_comes_twice(make_jobs, monkeypatch):  # noqa: F811

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
@@ -18,6 +17,7 @@ import rltui.processes
 from rltui.server.jobs import Jobs
 from rltui.server.slots import Places
 from rltui.server.submit import House
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = ROOT / "tests" / "cli" / "fake_coordinator.py"
@@ -51,15 +51,6 @@ def body(config: dict | None = None, **more) -> dict:
     merged = {name: {**CONFIG.get(name, {}), **part} for name, part in {**CONFIG, **(config or {})}.items()}
     data = {"endpoint_base_url": merged["services"]["task_url"], "config": merged, "base_model": "builtin:tiny"}
     return {"job_type": "rl", "data": data, "tags": {"source": "train-cli"}, **more}
-
-
-def until(condition, limit_s: float = 60.0):
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.05)
-    raise AssertionError("it did not come to pass")
 
 
 class Server:

@@ -99,3 +99,9 @@ def test_the_toml_of_a_body_is_the_same_config():
     assert "secrets.env" not in text
     assert tomllib.loads(to_toml({"evaluation": {}})) == {"evaluation": {}}  # a section may act by being there
     assert load_text(text, "config.toml", environ={}).config_hash == load_mapping(config, environ={}).config_hash
+
+
+def test_an_empty_section_that_nobody_knows_is_written_once():
+    assert tomllib.loads(to_toml({"zz": {}, "tags": {"a": {}}, "training": {"yy": {}}})) == {
+        "zz": {}, "tags": {"a": {}}, "training": {"yy": {}},
+    }  # fmt: skip

@@ -14,8 +14,10 @@ import rltui.server.overseer
 from rltui.server import record
 from rltui.server.answers import Refused
 from rltui.server.job import document, present
+from rltui.server.reading import OpenRun
 from rltui.server.table import MAKING, OVER, QUEUED, STARTED, InUse
-from tests.server.conftest import CONFIG, body, until
+from tests.server.conftest import CONFIG, body
+from tests.waiting import until
 from trainer.rundir import RunReader
 from trainer.rundir.process import start_time_of
 from trainer.rundir.synth import SynthConfig, write_run
@@ -60,6 +62,20 @@ def test_a_new_job_is_a_run_that_waits(make_jobs):
     for path in (folder, *folder.rglob("*"), *(jobs.house.runs_dir / ".server").iterdir()):
         assert stat.S_IMODE(path.lstat().st_mode) & 0o077 == 0, path
         assert not path.is_file() or b"s3cret" not in path.read_bytes()
+
+
+def test_a_job_that_waits_tells_its_position_and_the_stream_its_organisation(make_jobs):
+    jobs = make_jobs()
+    first, second = make(jobs), make(jobs, metadata={"org_id": "lab", "user_id": "ann"})
+    assert (jobs.place(first.job_id), jobs.place(second.job_id), jobs.place("rl_none")) == (1, 2, None)
+    found = document(*jobs.row(second.job_id), jobs.place(second.job_id))
+    assert (found["queue_position"], found["waiting"]["on"]) == (2, "its turn, 1 before it")
+    run = OpenRun(second.job_id, jobs.folder(second.job_id), place=lambda: jobs.place(second.job_id))
+    assert run.status(run.source)["waiting"]["for"] == "queue"
+    assert [change["org_id"] for change in jobs.changes(0)] == [None, "lab"]
+    jobs.cancel(first.job_id, "graceful", None)
+    assert (jobs.place(first.job_id), jobs.place(second.job_id)) == (None, 1)
+    assert document(*jobs.row(first.job_id))["queue_position"] is None
 
 
 def test_the_same_idempotency_key_at_once_makes_one_job(make_jobs):

@@ -9,7 +9,8 @@ from rltui.server.keys import UNREADABLE, keys_for, trusted_origins
 from rltui.server.record import read_values
 from rltui.server.serve import CannotServe, Options, serve
 from rltui.server.table import STARTED
-from tests.server.conftest import Server, body, until
+from tests.server.conftest import Server, body
+from tests.waiting import until
 from trainer.rundir import RunReader
 
 APP = "http://10.0.0.7:8001"

@@ -7,7 +7,8 @@ import threading
 import httpx
 import pytest
 
-from tests.server.conftest import Server, body, until
+from tests.server.conftest import Server, body
+from tests.waiting import until
 from trainer.rundir.process import start_time_of
 
 LONG = {"training": {"iterations_per_epoch": 2_000}, "checkpoint": {"every_n_iters": 0}}
@@ -79,6 +80,7 @@ def test_a_real_job_over_a_killed_server_a_stop_and_a_resume(server):
     assert (queue["running"], queue["queued"]) == (1, 1)
     assert len(list(server.runs.glob("my-run-*"))) == 2
     assert [job["job_id"] for job in server.get("/rl/jobs", status="queued")["data"]] == [waiting]
+    assert server.get(f"/rl/jobs/{waiting}/status")["queue_position"] == 1
 
     refused = server.post(f"/rl/jobs/{job_id}/control", {"action": "set", "args": {"training.group_size": 2}}, 422)
     assert "training.group_size may not change" in refused["detail"]

@@ -10,8 +10,8 @@ from rltui.server.auth import Access
 from rltui.server.jobs import Jobs
 from rltui.server.slots import Places
 from rltui.server.submit import House
-from tests.server.conftest import until
 from tests.server_reads.serving import Server
+from tests.waiting import until
 from trainer.rundir.synth import SynthConfig, write_run
 
 

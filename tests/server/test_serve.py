@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from tests.server.conftest import COMMAND, Server, environment, until
+from tests.server.conftest import COMMAND, Server, environment
+from tests.waiting import until
 from trainer.rundir.process import ProcessId
 
 

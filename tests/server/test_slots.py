@@ -1,6 +1,6 @@
 """The queue: who may start, in which order, on which GPUs."""
 
-from rltui.server.slots import Places, startable
+from rltui.server.slots import Places, position, startable
 from rltui.server.table import JobRow
 
 
@@ -46,3 +46,8 @@ def test_a_job_that_wants_more_than_there_is_gets_all():
 
 def test_a_job_of_a_cluster_takes_no_place_here():
     assert starts(Places((), 1), [row(1), row(2, placed=False)], [row(3, 8, placed=False)]) == {3: []}
+
+
+def test_the_position_counts_those_that_wait_for_the_same():
+    waiting = [row(1, 1), row(2), row(3, 4), row(4, 0, placed=False), row(5)]
+    assert [position(one, waiting) for one in waiting] == [1, 1, 2, 1, 2]

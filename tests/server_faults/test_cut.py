@@ -18,13 +18,14 @@ from rltui.sources.base import TERMINAL, Unreadable
 from rltui.sources.http import HttpRunSource
 from rltui.sources.local import LocalRunSource
 from tests.cli.conftest import CONFIG
-from tests.server.conftest import environment, until
+from tests.server.conftest import environment
 from tests.server_faults.conftest import Follower, Serve, finish, folder_of
 from tests.server_faults.proxy import Proxy
 from tests.server_reads.serving import Server as Reads
 from tests.server_reads.serving import job_of
 from tests.server_reads.test_files import big_checkpoint
 from tests.sources.test_run_source import drained
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

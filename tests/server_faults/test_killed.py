@@ -12,7 +12,7 @@ from collections import defaultdict
 import httpx
 import pytest
 
-from tests.server.conftest import body, until
+from tests.server.conftest import body
 from tests.server_faults.conftest import (
     LONG,
     Follower,
@@ -25,6 +25,7 @@ from tests.server_faults.conftest import (
     processes_of,
     starts,
 )
+from tests.waiting import until
 from trainer.rundir import RunReader
 
 LIFE = ["job.created", "job.started"]

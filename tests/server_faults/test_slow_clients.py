@@ -14,10 +14,11 @@ import psutil
 import pytest
 
 from rltui.server import files
-from tests.server.conftest import Server, until
+from tests.server.conftest import Server
 from tests.server_reads.serving import Server as Reads
 from tests.server_reads.serving import job_of
 from tests.server_reads.test_files import big_checkpoint
+from tests.waiting import until
 from trainer.rundir import RunWriter, run_folder_name
 
 JOB = "rl_00000000000000aa"

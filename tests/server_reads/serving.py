@@ -6,10 +6,8 @@ import asyncio
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import uvicorn
@@ -32,6 +30,9 @@ class Folders:
         except ValueError:
             return None
 
+    def place(self, job_id: str) -> int | None:
+        return None
+
     def attempt(self, job_id: str) -> int:
         return self.attempts.get(job_id, 0)
 
@@ -46,15 +47,6 @@ Runs = Callable[..., Path]  # of a kind, with other options of SynthConfig: a sy
 def jobs(server: Server, folder: Path, path: str, prefix: str = "/rl/jobs") -> str:
     """The address of something of a run."""
     return f"{server.url}{prefix}/{job_of(folder)}/{path}"
-
-
-def until(holds: Callable[[], Any], limit_s: float = 30.0) -> Any:
-    """What `holds` gives once it is true."""
-    deadline = time.monotonic() + limit_s
-    while not (found := holds()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return found
 
 
 class Server:

@@ -16,7 +16,8 @@ import pytest
 from rltui.backend import Backend
 from rltui.server import feed as feed_module
 from rltui.server.reading import reading
-from tests.server_reads.serving import Runs, Server, job_of, jobs, until
+from tests.server_reads.serving import Runs, Server, job_of, jobs
+from tests.waiting import until
 from trainer.rundir import RunReader, RunWriter
 
 

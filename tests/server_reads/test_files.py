@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from rltui.backend import Backend
-from tests.server_reads.serving import Runs, Server, job_of, jobs, until
+from tests.server_reads.serving import Runs, Server, job_of, jobs
+from tests.waiting import until
 from trainer.rundir import RunReader
 from trainer.rundir.checkpoints import begin_checkpoint, finish_checkpoint
 

@@ -29,7 +29,7 @@ def test_without_a_burst_the_iteration_is_the_mean_shared_by_all_at_once():
     assert found.policy_share == pytest.approx((0.5 * 10 + 4 * 0.5) / 10) and found.bound == "inference"
     assert (found.turns_mean, found.turns_max, found.tokens_mean) == (2, 2, 35)
     assert any("64 episodes x 2.5 s / 32 at once = 5 s, if many" in text for text in found.inputs)
-    assert any("20 iterations x 5 s = 0.0278 h at least" in text for text in found.inputs)
+    assert any("20 iterations x 5 s = 1 m 40 s at least" in text for text in found.inputs)
 
 
 def test_a_burst_is_what_concurrency_really_gives():
@@ -49,6 +49,7 @@ def test_records_are_counted_in_bytes():
     """A turn: {"role": "user"} is 16 bytes, "ab" with its quotes 4; two of them. 35 tokens of 23 bytes."""
     found = forecast_of(FOUR, PLAN)
     assert found.disk_bytes == 20 * 64 * (2 * 20 + 35 * 23)
+    assert any("1280 episodes x 845 bytes = 1 MB;" in text for text in found.inputs)
 
 
 def test_without_a_config_only_the_episodes_are_told():

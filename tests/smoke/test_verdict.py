@@ -16,7 +16,7 @@ def test_the_words() -> None:
     word, text = verdict_of(stages("ok", "warn", "warn"), [FINE], False)
     assert (word, text) == (
         "ready_with_warnings",
-        "ready with warnings: 2 warnings (S02, S03); S02: what happened. Fix: do this",
+        "ready with warnings: 2 warnings (S02, S03); S02: what happened",
     )
     word, text = verdict_of(stages("warn", "fail", "ok", "fail"), [FINE], False)
     assert (word, text) == ("not_ready", "not ready: S02 title: what happened. Fix: do this (1 more failed: S04)")

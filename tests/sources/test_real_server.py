@@ -20,8 +20,9 @@ from rltui.server.submit import House
 from rltui.sources.base import TERMINAL, Unreadable
 from rltui.sources.http import HttpRunSource
 from rltui.sources.local import LocalRunSource
-from tests.server_reads.serving import Server, until
+from tests.server_reads.serving import Server
 from tests.sources.test_run_source import drained
+from tests.waiting import until
 
 JOB = "rl_0000000000000000"
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from rltui.sources.base import RunSource, Unreadable
-from trainer.rundir import RunReader, RunWriter
+from trainer.rundir import RunPaths, RunReader, RunWriter
 from trainer.rundir import reader as reader_module
+from trainer.rundir.lines import read_lines
 from trainer.rundir.resume import counts
 from trainer.rundir.synth import play, write_run
 from trainer.rundir.synth_data import SynthConfig
@@ -83,7 +84,7 @@ def test_reads_are_bounded(
     part = source.metrics()
     assert len(part.rows) == 5 and part.more
     rows, cursor = drained(source, "metrics")
-    assert len(rows) == len(RunReader(tmp_path / "run").metrics_after().rows)
+    assert len(rows) == len(read_lines(RunPaths(tmp_path / "run"), "metrics.jsonl").rows)
     assert source.metrics(cursor).rows == []
 
 

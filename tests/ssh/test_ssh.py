@@ -16,6 +16,7 @@ from rltui.sources.base import TERMINAL, Unreachable
 from rltui.sources.find import NoSuchRun
 from tests.cli.conftest import CONFIG
 from tests.ssh.conftest import make_key
+from tests.waiting import until
 
 STEPS = 40
 
@@ -35,13 +36,6 @@ def ssh_processes(there) -> list[str]:
     """Those of anyone who is there."""
     found = subprocess.run(["pgrep", "-f", f"ssh -F {there.folder}/config"], capture_output=True, text=True)
     return found.stdout.split()
-
-
-def until(condition, limit_s=30.0):
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ async def rollout(*answers, **options):
 
 async def test_a_good_answer_and_the_three_headers():
     result, seen, _ = await rollout(http(200, GOOD), aliases=("second-alias-key",))
-    assert result.outcome == 0.5
+    assert (result.outcome, result.status, result.body_bytes) == (0.5, 200, len(GOOD))
     head, _, body = seen[0].partition(b"\r\n\r\n")
     lines = head.decode().lower().split("\r\n")
     assert lines[0] == "post /rollout http/1.1"

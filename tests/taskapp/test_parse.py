@@ -351,3 +351,11 @@ def test_deep_nesting_is_no_crash():
     with pytest.raises(RolloutFailure) as caught:
         parse_rollout(body, cid=CID)
     assert caught.value.code == "wrong_shape"
+
+
+def test_short_fields_that_mean_nothing_here_are_kept_beside_the_rest():
+    parsed = parse(
+        metrics={"outcome_reward": 1}, build="v7", scores=[1, 2], big="x" * 501, deep={"a": "x" * 600}, no=None
+    )
+    assert parsed.extra == {"build": "v7", "scores": [1, 2]}
+    assert len(parse(metrics={"outcome_reward": 1}, **{f"f{i}": i for i in range(100)}).extra) == 20

@@ -29,7 +29,7 @@ async def test_each_number_is_a_screen(folder):
     async with app.run_test(size=(100, 30)) as pilot:
         await until(app, "No runs under")
         for key, verb in (
-            ("2", "single GPU LoRA"),
+            ("2", "single_gpu_lora"),
             ("3", "No config is chosen"),
             ("5", "No task_url"),
             ("6", "Mark two runs with space"),

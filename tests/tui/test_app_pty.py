@@ -40,6 +40,16 @@ def test_no_mouse_leaves_the_mouse_to_the_terminal(terminal, runs):
     assert not {1000, 1002, 1003} & {mode for mode, on in session.private_modes().items() if on}
 
 
+def test_the_mouse_is_asked_for_again_when_the_focus_comes_back(terminal, runs):
+    """Some terminals and multiplexers forget it meanwhile."""
+    session = terminal([*RLTUI, "--runs-dir", runs], columns=100, rows=30)
+    session.wait_for("alpha")
+    session.drain_until_quiet(200)
+    before = len(session.raw)
+    session.write(b"\x1b[O\x1b[I")  # focus out, focus in
+    session.wait_for(lambda session: b"\x1b[?1000h" in session.raw[before:])
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_detaches_and_puts_the_terminal_back(terminal, runs, number):
     live = run_in(runs, "live", kind="running", number=2)
@@ -89,6 +99,13 @@ def test_without_a_terminal_the_options_are_refused_in_words(runs, capsys):
 
     assert main(["--runs-dir", str(runs)]) == 2
     assert "needs a terminal" in capsys.readouterr().err
+
+
+def test_where_it_cannot_draw_it_says_so(terminal, runs, tmp_path):
+    words = " ".join([*RLTUI, "--runs-dir", str(runs)])
+    session = terminal(["/bin/sh", "-c", f"{words} 2> {tmp_path / 'errors'}"])
+    assert session.wait() == 2
+    assert "draws on stderr" in (tmp_path / "errors").read_text() and not session.private_modes()
 
 
 @pytest.mark.parametrize(("term", "words"), [(None, "TERM is not set"), ("dumb", "TERM=dumb cannot show")])

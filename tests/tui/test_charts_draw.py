@@ -179,6 +179,12 @@ def test_the_cursor_reads_value_raw_value_and_mark() -> None:
     assert "time 2 min  0.667  raw 1  step_2" in last
 
 
+@pytest.mark.parametrize(("step", "ends"), [(0, ("0", "1")), (1, ("0", "2"))])
+def test_a_single_step_has_no_step_below_zero(step: int, ends: tuple[str, str]) -> None:
+    labels = text(drawn(series([0.5], first=step))).splitlines()[-1].split()
+    assert (labels[labels.index("step") + 1], labels[-1]) == ends
+
+
 def test_the_title_has_value_and_trend() -> None:
     rising = drawn(series([i / 100 for i in range(101)]))
     assert rising.description.title(UNICODE) == "1  ↑ +0.50 / 50 steps"

@@ -319,7 +319,7 @@ async def test_without_a_config_presets_are_offered_and_a_new_one_gets_a_name(fo
     app = build(folder)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("2")
-        await until(app, "single GPU LoRA")
+        await until(app, "single_gpu_lora")
         await pilot.press("enter")
         await until(app, "no problems")
         assert "demo.toml * new" in screen_text(app)

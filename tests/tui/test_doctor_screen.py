@@ -75,6 +75,10 @@ async def test_enter_opens_the_key_in_a_config_that_begins_with_that_of_the_run(
         await pilot.press("7", "enter")  # a second finding goes to the same config, with its edits
         await until(app, lambda: isinstance(app.screen, ConfigScreen))
         assert config.form is form
+        await pilot.press("escape")
+        await until(app, lambda: isinstance(app.screen, DoctorScreen))
+        await pilot.press("2", "escape")  # who goes by keys is not led back
+        await until(app, lambda: isinstance(app.screen, ConfigScreen))
 
 
 async def test_evidence_is_in_the_monitor(folder):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rltui.model.episode_view import EpisodeView, of_iteration, of_split
+from rltui.model.episode_view import EpisodeView
 from rltui.model.episodes import KEPT_PAGES, PAGE_ROWS, EpisodeRows, _Numbers
 from rltui.sources.local import LocalRunSource
 from trainer.rundir import RunReader
@@ -92,8 +92,7 @@ def test_rows_of_an_attempt_that_was_taken_back_vanish(tmp_path: Path) -> None:
     """Looked at after every iteration: those already known go, and a view keeps only what counts."""
     root = tmp_path / "run"
     rows = EpisodeRows(LocalRunSource(root))
-    keep, fields = of_split("train")
-    view = EpisodeView(rows, keep, fields=fields)
+    view = EpisodeView(rows, lambda row: row["split"] == "train", fields=("split",))
     lengths = []
     for _ in play(root, SynthConfig(episodes=N, kind="resumed")):
         refreshed(rows)
@@ -123,8 +122,8 @@ def test_views_filter_and_sort_in_slices(tmp_path: Path, monkeypatch: pytest.Mon
     source = LocalRunSource(write_run(tmp_path / "run", SynthConfig(episodes=N, kind="failed")))
     rows = refreshed(EpisodeRows(source))
     total = len(rows)
-    keep, fields = of_iteration(7, "train")
-    view = EpisodeView(rows, keep, fields=fields)
+    fields = ("iteration", "split")
+    view = EpisodeView(rows, lambda row: (row["iteration"], row["split"]) == (7, "train"), fields=fields)
     progress = list(view.scan())
     assert progress[0] == (50, total) and progress[-1] == (total, total)
     assert [view.row(i) for i in range(len(view))] == source.episodes("train", 7)

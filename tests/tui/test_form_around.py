@@ -66,11 +66,13 @@ def test_what_can_be_opened(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text("# Mine\n[algorithm]\n")
     (tmp_path / "other.toml").write_text("[tool]\n")
+    (tmp_path / "a_copy.toml").write_text(samples()["demo"].read_text())
     run = tmp_path / "runs" / "guess-rl_0123456789abcdef"
     run.mkdir(parents=True)
     (run / "config.toml").write_text(SEED)
     found = starts(Path(), [("guess", run, "failed")])
     assert [(one.kind, one.name, one.about) for one in found if one.kind != "preset"] == [
+        ("file", "a_copy.toml", "begun as demo"),
         ("file", "mine.toml", "Mine"),
         ("run", "guess", "its config; the run failed"),
     ]

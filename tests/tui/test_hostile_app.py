@@ -170,7 +170,7 @@ def walk(session: TerminalSession) -> None:
     session.wait_for(re.compile("[⠁-⣿]"), ANSWER_S)
     go("tab", "tab", "tab", "tab", "end", until="Last events")
     go("tab", "end", until="Now")
-    dialog("S", "Steer")
+    go("S", until="the run has ended")
     go("R", until="8 episodes")
     session.wait_for("Episode 7", ANSWER_S)
     go("down", until="Episode 6")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from rltui.app import RltuiApp
+from rltui.launch.targets import target
+from rltui.preflight import table
 from rltui.samples import samples
 from rltui.screens.confirm import ConfirmScreen
 from rltui.screens.launch.screen import LaunchScreen
@@ -183,3 +187,44 @@ async def test_a_list_that_goes_on_below_says_so(folder, config):
         await until(app, "more ─")
         await pilot.press("home")
         await until(app, "↓ ")
+
+
+SBATCH = """#!/bin/bash
+case "$1" in --test-only) echo "sbatch: Job 7 to start at noon" >&2; cat > /dev/null;; *) cat > "$SEEN"; echo 7;; esac
+"""
+
+
+async def test_the_batch_script_is_edited_and_that_is_submitted(folder, config, monkeypatch, tmp_path):
+    tools, seen = tmp_path / "tools", tmp_path / "seen"
+    tools.mkdir()
+    for name, text in {"sbatch": SBATCH, "sinfo": "#!/bin/sh\n", "scancel": "#!/bin/sh\n"}.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    (tools / "ed").write_text("#!/bin/sh\nsed -i -e '/--requeue$/d' -e 's/^umask/module load mine\\numask/' \"$2\"\n")
+    (tools / "ed").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("SEEN", str(seen))
+    monkeypatch.setenv("EDITOR", str(tools / "ed"))
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setattr(RltuiApp, "suspend", lambda app: contextlib.nullcontext())
+    monkeypatch.setattr(table, "CHECKS", [check for check in table.CHECKS if check.id in ("config", "target")])
+    app = build(folder)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.launch_config(config)
+        assert "script" not in (await until(app, "enter launch")).splitlines()[-1]  # this machine has none
+        screen(app)._aim("slurm")
+        assert (await checked(app))["target"] == "warn"  # the folder is on a disk of one machine
+        job = screen(app)._plan.job
+        await pilot.press("b")
+        await until(app, "edited script: without --requeue", "it needs the line #SBATCH --requeue")
+        await checked(app)
+        assert screen(app)._plan.job == job
+        await pilot.press("enter")
+        await until(app, "launch anyway")
+        await pilot.press("l")
+        await until(app, lambda: seen.exists() and seen.read_text())
+        text = seen.read_text()
+        assert "module load mine\numask" in text and "--requeue\n" not in text and job.job_id in text
+        assert (job.run_dir / "slurm.sbatch").read_text() == text
+        await until(app, lambda: app.opened is not None)
+        assert target("slurm").edited is None

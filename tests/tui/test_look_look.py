@@ -19,7 +19,7 @@ NAMES = """text dim strong border border_focus title accent selection selection_
 key_label match header header_active role_system role_user role_assistant role_tool level_debug level_info level_warning
 level_error axis grid replay""".split()
 SIGNS = """state_queued state_starting state_running state_paused state_stopping state_succeeded state_failed
-state_cancelled state_unreadable cursor mark more up down left right ellipsis good watch act dot sep hline vline
+state_cancelled state_unreadable cursor mark pin more up down left right ellipsis good watch act dot sep hline vline
 bar_full bar_empty fold_open fold_closed unread clipped gap""".split()
 
 

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from rltui.app import RltuiApp
 from rltui.charts.parts import Description
 from rltui.cli.main import main
+from rltui.model.metrics import MetricStore
 from rltui.screens.monitor.metric_charts import MetricCharts
 from rltui.screens.monitor.metrics import Metrics
 from rltui.widgets.chart import Chart
@@ -50,6 +51,33 @@ async def test_the_charts_go_with_the_list_and_the_list_with_the_charts(folder: 
         assert app.focused.parent.metric == second[2]
         await pilot.press("escape")
         assert tab.query_one("#metrics", VirtualList).has_focus
+
+
+async def test_the_cursor_moves_from_the_list_too(folder: Path) -> None:
+    app = build(folder, run_dir=run_in(folder, "alpha", episodes=320))
+    async with app.run_test(size=(120, 40)) as pilot:
+        tab = await opened(app, pilot)
+        assert "h/l cursor" in screen_text(app)
+        await pilot.press("h", "h")
+        assert tab.query_one("#metrics", VirtualList).has_focus
+        cursors = {pane.chart.options.cursor for pane in tab.query_one(MetricCharts).page}
+        assert len(cursors) == 1 and None not in cursors
+        await pilot.press("l", "l")
+        assert {pane.chart.options.cursor for pane in tab.query_one(MetricCharts).page} == {None}
+
+
+async def test_who_is_on_the_first_metric_stays_on_the_first(folder: Path) -> None:
+    """The first numbers of a fresh run are not those that the list begins with."""
+    store, rows = MetricStore(), [{"step": 0, "system/memory": 1.0}, {"step": 1, "reward/mean": 0.5}]
+    app = build(folder, run_dir=run_in(folder, "alpha", episodes=320))
+    async with app.run_test(size=(120, 40)) as pilot:
+        tab = await opened(app, pilot)
+        app.opened.model.metrics = store
+        for row, first in zip(rows, ("system/memory", "reward/mean"), strict=True):
+            store.add([row])
+            tab._drawn_at = -1e9  # at once
+            tab.update(app.opened.model, frozenset({"metrics"}))
+            assert (tab.place()["metric"], tab.query_one("#metrics", VirtualList).cursor) == (first, 1)
 
 
 async def test_the_cursor_the_range_and_the_labels_are_everybodys_the_rest_is_the_metrics_own(folder: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from textual.widgets import Input
 
 from rltui.screens.monitor.overview import Overview
+from rltui.screens.monitor.screen import MonitorScreen
 from rltui.sources.local import LocalRunSource
 from rltui.widgets.log_view import LogView
 from rltui.widgets.transcript import Transcript
@@ -29,7 +30,7 @@ async def test_the_overview_shows_charts_events_and_what_it_does(folder):
         await drawn(app)
         for part in (
             "reward",
-            "loss",
+            "eval reward",
             "entropy",
             "clip fraction",
             "SUCCEEDED",
@@ -66,9 +67,9 @@ async def test_narrow_terminals_show_one_pane_and_tab_brings_the_next(folder):
     app = build(folder, run_dir=run_in(folder, "alpha"))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(app, "step 4/4")
-        await until(app, lambda: "╭─ reward" in screen_text(app) and "╭─ loss" not in screen_text(app))
+        await until(app, lambda: "╭─ reward" in screen_text(app) and "╭─ eval reward" not in screen_text(app))
         await pilot.press("tab")
-        await until(app, lambda: "╭─ loss" in screen_text(app) and "╭─ reward" not in screen_text(app))
+        await until(app, lambda: "╭─ eval reward" in screen_text(app) and "╭─ reward" not in screen_text(app))
         await pilot.press("shift+tab", "shift+tab")
         await until(app, "╭─ Last events")
 
@@ -377,3 +378,13 @@ async def test_a_tab_that_is_shown_while_it_is_made_has_its_content(folder):
         screen._make_next()
         await screen.show_tab("rollouts")
         await until(app, "Question")
+
+
+async def test_a_tab_may_be_asked_for_before_the_screen_stands(folder):
+    app = build(folder, run_dir=run_in(folder, "alpha"))
+    async with app.run_test(size=(120, 40)):
+        await until(app, "step 4/4")
+        young = MonitorScreen(app.opened)
+        assert await young.show_tab("logs") is None  # as a key does that comes while screens change
+        app.push_screen(young)
+        await until(app, lambda: young._tab is not None and young._tab.tab == "logs")

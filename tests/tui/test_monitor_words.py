@@ -7,10 +7,11 @@ from rich.segment import Segment
 
 from rltui.cli.progress import duration
 from rltui.look import default_look
+from rltui.model.doing import doing, waits
 from rltui.model.episode_query import FilterError, parse
 from rltui.model.log_feed import merged
 from rltui.model.metrics import MetricStore
-from rltui.model.now import duration_of, now_lines
+from rltui.model.now import duration_of, now_lines, written_later
 from rltui.model.pipeline_text import seconds
 from rltui.model.progress import elapsed, freshness, progress
 from rltui.screens.monitor.episode_line import head, line
@@ -18,6 +19,7 @@ from rltui.screens.monitor.event_rows import EventRows
 from rltui.screens.quit import quit_screen
 from rltui.screens.steer import loss, told, verbs
 from rltui.text import width
+from trainer.rundir.layout import SCHEMA
 
 LOOK = default_look()
 RUNNING = {
@@ -58,9 +60,40 @@ def test_progress_fits_any_width(cells, status):
 
 def test_before_the_first_step_it_says_what_is_waited_for():
     loading = {"state": "starting", "phase": "starting", "waiting": {"on": "loading weights", "since": NOW - 41}}
-    assert said(loading) == " Waiting for the first step: starting: loading weights (41 s)"
+    assert said(loading) == " Waiting for the first step: loading weights (41 s)"
     failed = {"state": "failed", "error": {"message": "no GPU", "hint": "use a CPU config"}}
     assert said(failed) == " no GPU  use a CPU config"
+
+
+@pytest.mark.parametrize(
+    ("what", "on", "text"),
+    [
+        ("batch", "the groups of iteration 2", "the learner waits for the groups of iteration 2"),
+        ("policy", "weights after step 0", "new episodes wait for the weights after step 0"),
+        ("sync", "the weights of step 3", "the engine takes the weights of step 3"),
+        ("engine", "engine and learner load the weights", "engine and learner load the weights"),
+        ("task_app", "the task app's health", "it waits for the task app's health"),
+        ("task_app", "the task app is down: no answer", "the task app is down: no answer"),
+        ("judge", "", "it waits for judge"),
+        ("", "", ""),
+    ],
+)
+def test_a_wait_is_a_sentence(what, on, text):
+    status = {**RUNNING, "waiting": {"for": what, "on": on, "since": NOW - 5}}
+    assert waits(status) == text
+    assert doing(status, NOW) == (f"{text} (5 s)" if text else "playing episodes")
+
+
+@pytest.mark.parametrize("cells", [100, 120, 200])
+def test_a_wait_moves_and_drops_nothing_of_the_line(cells):
+    demo = {**RUNNING, "step": 10, "totals": {"steps": 36}, "weight_version": 10, "elapsed_s": 46.0, "eta_s": 737.0}
+    waiting = {**demo, "waiting": {"for": "policy", "on": "weights after step 0", "since": NOW - 5}}
+    assert said(waiting, cells).startswith(said(demo, cells))
+    for part in ("elapsed", "left", "weights v10", "lag 1.200 max 3", "excluded 0.4 %"):
+        assert part in said(waiting, cells)
+    assert ("new episodes wait" in said(waiting, cells)) == (cells == 200)
+    held = {**waiting, "phase": "waiting"}
+    assert "new episodes wait for the weights after step 0 (5 s)" in said(held, cells)
 
 
 def test_elapsed_time_goes_on_between_two_statuses_but_not_for_ever():
@@ -75,6 +108,17 @@ def test_a_source_that_is_lost_is_stale():
     assert freshness(True, 0.1, None, 1.0) == ("live, 1 Hz", "dim")
 
 
+@pytest.mark.parametrize("schema", [None, SCHEMA, True, "7"])
+def test_a_run_of_this_version_needs_no_word_about_it(schema):
+    assert written_later({"schema": schema}) is None
+
+
+def test_a_run_of_a_later_version_is_shown_and_that_is_said():
+    status = {"state": "failed", "schema": 7, "novelty": 1, "error": {"message": "it broke"}}
+    assert [name for name, _, _ in now_lines(status, MetricStore(), ())] == ["cause", "warning"]
+    assert "schema 7" in written_later(status)
+
+
 def test_now_says_cause_and_what_to_do_first_and_survives_an_empty_status():
     store = MetricStore()
     assert now_lines(None, store, ()) == []
@@ -86,6 +130,20 @@ def test_now_says_cause_and_what_to_do_first_and_survives_an_empty_status():
     assert lines[:2] == [("cause", "no disk", "act"), ("to do", "free some", "text")]
     text = " ".join(text for _, text, _ in lines)
     assert "reward 0.500 at step 2" in text and "trainer idle 20 %" in text and "rewards 0 1.000 -, std 0.500" in text
+
+
+def test_many_gpus_are_a_line_a_role():
+    def told(count):
+        gpu = {"util": 0.5, "used_bytes": 60 << 30, "total_bytes": 80 << 30}
+        gpus = [{"index": i, "role": "learner" if i < 2 else "inference", **gpu} for i in range(count)]
+        lines = now_lines({"state": "running", "pipeline": {"gpus": gpus}}, MetricStore(), ())
+        return [(name, text) for name, text, _ in lines if name.startswith("GPU")]
+
+    assert [name for name, _ in told(4)] == ["GPU0", "GPU1", "GPU2", "GPU3"]
+    assert told(64) == [
+        ("GPUs", "2 learner 50 % 120.0 of 160 GiB"),
+        ("GPUs", "62 inference 50 % 3720.0 of 4960 GiB"),
+    ]
 
 
 EPISODE = {

@@ -82,7 +82,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
 def test_a_newcomer_starts_a_run(person: Person, tmp_path: Path) -> None:
     person.waits_for("No runs under")
     person.presses("+", "new config")
-    person.waits_for("preset +CPU smoke")
+    person.waits_for("preset +cpu_smoke")
     person.sends("Down")
     person.presses("enter", "open")
     person.waits_for(r"cpu_smoke\.toml")

@@ -120,10 +120,10 @@ async def test_the_screen_moves_in_time_and_comes_back(run):
         await shown(app, "Training completed")
         await pilot.press("P")
         await shown(app, "THE PAST")
-        text = await shown(app, "40/40 updates")
+        text = await shown(app, "step 40 of 40")
         assert "step 40/40" in text
         await pilot.press("<")
-        text = await shown(app, "36/40 updates")
+        text = await shown(app, "step 36 of 40")
         await shown(app, "step 36/40")
         await pilot.press(",")
         await shown(app, "step 35/40")
@@ -141,11 +141,14 @@ async def test_the_screen_moves_in_time_and_comes_back(run):
         assert app.screen.query_one("#tab-rollouts").size
         await pilot.press("O")
         await pilot.press("F")
-        await shown(app, "40/40 updates")
+        await shown(app, "step 40 of 40")
         await shown(app, "Training completed")
-        await pilot.press("P")
-        await shown(app, lambda: "THE PAST" not in screen_text(app))
-        await shown(app, "ended")
+        assert screen_text(app).splitlines()[-1].split()[:4] == [",/.", "step", "</>", "tenth"]
+        for key in ("P", "escape"):
+            await pilot.press(key)
+            await shown(app, lambda: "THE PAST" not in screen_text(app) and "[4 Monitor]" in screen_text(app))
+            await pilot.press("P")
+            await shown(app, "THE PAST")
 
 
 async def test_what_is_asked_for_while_it_is_read_is_done_then(run, monkeypatch):
@@ -162,7 +165,7 @@ async def test_what_is_asked_for_while_it_is_read_is_done_then(run, monkeypatch)
             assert "reading the run" in screen_text(app)
         finally:
             may.set()
-        await shown(app, "35/40 updates")
+        await shown(app, "step 35 of 40")
         await shown(app, "step 35/40")
 
 
@@ -171,7 +174,7 @@ async def test_before_the_first_step_it_says_so(run):
     async with app.run_test(size=(80, 24)) as pilot:
         await shown(app, "step 40/40")
         await pilot.press("P")
-        await shown(app, "40/40 updates")
+        await shown(app, "step 40 of 40")
         await pilot.press(*["<"] * 12)
         await shown(app, "Waiting for the first step")
-        await shown(app, "0/40 updates")
+        await shown(app, "step 0 of 40")

@@ -147,14 +147,6 @@ def test_no_folder_has_no_runs_and_one_that_cannot_be_listed_says_so(
         list(RunsFolder(tmp_path).scan())
 
 
-def test_bytes_of_a_run_without_what_links_lead_to(runs: Path) -> None:
-    folder, root = RunsFolder(runs), runs / "healthy"
-    before = folder.bytes_of(str(root))
-    assert before == sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
-    (root / "link").symlink_to("/usr")
-    assert folder.bytes_of(str(root)) == before
-
-
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"state": ' + '{"a": ' * 100_000, None])
 @pytest.mark.parametrize("name", ["bad", "bad-rl_00000000000000ff"])
 def test_a_run_that_cannot_be_read_hides_no_other(tmp_path: Path, name: str, text: str | None) -> None:

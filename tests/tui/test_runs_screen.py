@@ -175,3 +175,12 @@ async def test_a_filter_that_matches_nothing_says_what_to_do(folder):
         assert "/ changes the filter, esc clears it" in screen_text(app)
         await pilot.press("escape")
         await until(app, "alpha")
+
+
+async def test_of_a_run_that_has_ended_steering_says_so_and_stays(folder):
+    run_in(folder, "alpha")
+    app = build(folder)
+    async with app.run_test(size=(160, 30)) as pilot:
+        await until(app, "alpha")
+        await pilot.press("S")
+        await until(app, "the run has ended: succeeded", "[1 Runs]")

@@ -34,7 +34,7 @@ def test_a_hang_up_while_a_person_plays_ends_the_task_app_too(terminal):
     session = terminal([*RLTUI, "smoke", "--url", "builtin:guess", "--tui"], **SIZE)
     session.wait_for("target builtin:guess")
     session.send("H")
-    session.wait_for("reply text, or an action", 60)
+    session.wait_for("text or an action", 60)
     session.send("1", "0", "enter")
     session.wait_for("turn 2")
     (served,) = task_apps(session.pid)

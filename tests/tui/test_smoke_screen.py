@@ -78,7 +78,7 @@ async def test_a_person_plays_by_typed_keys_and_the_reward_shows(folder: Path) -
         await pilot.press("enter")
         await until(app, "1.000   1 turn", "─ end", 'press(colour="red", times=2)')
         await pilot.press("P")
-        await until(app, "reply text, or an action")
+        await until(app, "text or an action")
         await pilot.press(*"!give", "space", *"up", "enter")
         await until(app, "given up by hand")
         await pilot.press("left")
@@ -188,6 +188,7 @@ async def test_a_recorded_first_prompt_is_asked_again_before_its_seed_is_played(
         assert (
             asked.turns[0].messages_tail == prompt.messages and asked.turns[0].reply and asked.seed == played.seed == 3
         )
+        await until(app, "Episode 2 of 2 · seed 3", "1 turn")  # the pane follows the newest until a key is pressed
         await pilot.press("tab", "left")
         await until(app, "Episode 1 of 2 · seed 3", "What was asked then?", "begins seed 3 with other words today")
         played.turns[0] = replace(played.turns[0], messages_tail=prompt.messages)

@@ -47,7 +47,7 @@ async def test_config(opening: Open) -> None:
     async with opening("nothing") as walk:
         await walk.until("No runs under")
         await walk.press("2")
-        await walk.until("single GPU LoRA")
+        await walk.until("single_gpu_lora")
         await walk.snap("config_starts")
         await walk.press("enter")
         await walk.until("2 problems in 1 section")
@@ -80,7 +80,7 @@ async def test_a_config_that_is_no_toml(opening: Open) -> None:
     async with opening("nothing") as walk:
         await walk.until("No runs under")
         await walk.press("2")
-        await walk.until("single GPU LoRA")
+        await walk.until("single_gpu_lora")
         await walk.press("enter")
         await walk.until("is no TOML")
         await walk.snap("config_broken")

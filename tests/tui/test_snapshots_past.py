@@ -13,7 +13,7 @@ async def test_the_past(opening: Open) -> None:
         await walk.until("step 20/20")
         await walk.until(" steps ")
         await walk.press("P")
-        await walk.until("20/20 updates")
+        await walk.until("step 20 of 20")
         await walk.press("<", "<", "<", "<", ",")
         await walk.until("step 11/20")
         if walk.variant != "80x24":

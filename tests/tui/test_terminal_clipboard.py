@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rltui.terminal.capabilities import ColorMode, Terminal
-from rltui.terminal.clipboard import LIMIT_BYTES, TooLong, copy, osc52, tmux_help
+from rltui.terminal.clipboard import LIMIT_BYTES, TooLong, copy, osc52
 from rltui.terminal.notify import bell_and_notice
 
 
@@ -82,10 +82,6 @@ def test_what_cannot_be_written_is_said(tmp_path):
     notice = copy("x" * 80_000, terminal(), sent.append, tmp_path / "file" / "copies")
     assert "could not be written" in notice and str(tmp_path / "file") in notice
     assert not sent
-
-
-def test_help_names_both_options_of_tmux():
-    assert "set-clipboard on" in tmux_help() and "allow-passthrough on" in tmux_help()
 
 
 @pytest.mark.parametrize(

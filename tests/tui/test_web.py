@@ -58,6 +58,7 @@ async def test_a_page_shows_the_runs_and_takes_keys(page):
     async with browser() as session:
         status, text, policy = await fetch(session, page)
         assert status == 200 and "rltui" in text and "font-src 'self'" in policy and "key=" not in text
+        assert "googleapis" not in text
         await _see_and_leave(session, f"{page.partition('?')[0]}ws?width=100&height=30")
 
 

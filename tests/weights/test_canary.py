@@ -67,6 +67,14 @@ def test_a_right_slope_with_too_much_besides_fails():
     assert finding.verdict == "failed" and 0.9 < finding.slope < 1.1 and finding.residual > 3 * NOISE
 
 
+def test_noise_that_has_grown_since_version_0_counts_as_far_as_it_was_verified():
+    for version_0 in (NOISE, NOISE / 4):
+        world = World(1.0)
+        finding = world.verdict(world.seen(world.after), noise=version_0)
+        assert finding.verdict == "verified" and finding.noise > 0.9 * NOISE
+        assert world.verdict(world.seen(world.before), noise=version_0).verdict == "failed"
+
+
 def test_numbers_that_are_none_fail():
     world = World(1.0)
     engine = world.seen(world.after)

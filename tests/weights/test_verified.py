@@ -69,8 +69,10 @@ async def test_each_fault_is_caught(tiny, tmp_path, fault, mode, dtype):
     await rig.sync.start(0)
     assert (await rig.update(rig.large)).verified is True
     rig.engine.fault = fault
-    with pytest.raises(WeightSyncMismatch, match=r"version 2 \(2 updates\) twice and does not run it"):
+    with pytest.raises(WeightSyncMismatch, match=r"version 2 \(2 updates\) twice and does not run it") as caught:
         await rig.update(rig.large)
+    assert caught.value.report.verified is False
+    assert caught.value.report.metrics()["canary/failed"] == 2.0
 
 
 async def test_what_a_second_sending_mends_goes_on(tiny, tmp_path):

@@ -26,6 +26,7 @@ def is_broken(value: Any) -> bool:
 
 
 def broken_texts(given: Iterable[Given]) -> list[Problem]:
+    """An error for each value or key that holds half a character."""
     return [
         Problem(
             replace(item.place, file=_whole(item.place.file)),  # a JSON pointer holds the key

@@ -1,4 +1,4 @@
-"""A TOML text that changes step by step: keys, tables and list items put in, taken out and renamed.
+"""A TOML text that changes step by step: keys and tables put in, taken out and renamed (items of lists: draft_lists).
 
 Each step splices the text at the spans that `Positions` found; no other byte is touched.
 """
@@ -10,13 +10,11 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trainer.config.positions import SPACE, STRING, Block, Mark, Path, Positions
+from trainer.config.positions import STRING, Block, Mark, Path, Positions
 from trainer.config.toml_values import format_key, split_key
 
 _BLANKS = re.compile(" *")
 _COMMENT = re.compile(rf"{STRING.pattern}|(?P<comment>#[^\r\n]*)", re.DOTALL)
-_TABS_AND_BLANKS = re.compile(r"[ \t]*")
-_BLANKS_COMMENT = re.compile(r"[ \t]*(#[^\r\n]*)?")
 
 
 class EditError(ValueError):
@@ -82,7 +80,7 @@ class Draft:
 
         None: there is no comment, or nothing tells that its column was meant: it stands by itself, one blank away.
         """
-        comment = _past(_BLANKS, self.text, offset)
+        comment = past(_BLANKS, self.text, offset)
         if not self.text.startswith("#", comment):
             return None
         start, end = self.line_start(offset), self.line_end(offset)
@@ -250,7 +248,7 @@ class Draft:
         else:  # a key before the first header
             at, indent = self.above(self.blocks[1].start) if len(self.blocks) > 1 else len(self.text), ""
         pair = f"{indent}{key}{self._equals(block, key, behind)}{value_text}"
-        lines = _reindent(above, indent) + _beside(pair, tail, column)
+        lines = _reindent(above, indent) + beside(pair, tail, column)
         self._insert(at, lines + self.newline * (1 + (behind is None and not block.path and len(self.blocks) > 1)))
 
     def _equals(self, block: Block, key: str, behind: Path | None) -> str:
@@ -272,7 +270,7 @@ class Draft:
         siblings = [block for block in related if block.path[:-1] == parent[:-1]] if len(parent) > 1 else []
         indent = self.indent(siblings[-1].start) if siblings else ""
         body = f"{indent}[{names}]{self.newline}{_reindent(above.lstrip(), indent)}"
-        body += _beside(f"{indent}{format_key(str(path[-1]))} = {value_text}", tail, column) + self.newline
+        body += beside(f"{indent}{format_key(str(path[-1]))} = {value_text}", tail, column) + self.newline
         first = related[0] if table == parent and related else None
         after = self.blocks.index(related[-1]) + 1 if table and related else len(self.blocks)
         if first is not None:
@@ -303,94 +301,14 @@ class Draft:
         apart = at == 0 or self.is_blank_before(at)
         self._insert(at, lines if apart else self.newline + lines)
 
-    # items of a list
 
-    def append_items(self, path: Path, texts: Sequence[str]) -> None:
-        """Behind the last item, each on its own line if that one begins a line."""
-        last = self._items(path)[-1]
-        end = last.value_end or 0
-        if not self._begins_line(last.key):
-            self.splice((end, end, "".join(f", {text}" for text in texts)))
-            return
-        comma = self._comma(end)
-        line = self.newline + self.indent(last.key)
-        at = _past(_BLANKS_COMMENT, self.text, end if comma is None else comma + 1)
-        if comma is None:
-            self.splice((end, at, "," + self.text[end:at] + ",".join(line + text for text in texts)))
-        else:
-            self.splice((at, at, "".join(f"{line}{text}," for text in texts)))
-
-    def remove_items(self, path: Path, indexes: Sequence[int]) -> None:
-        """Each with its comma; a line of which no item is left goes as a whole, with the comment on it."""
-        items = self._items(path)
-        runs: list[tuple[int, int]] = []
-        for item in (items[index] for index in sorted(indexes)):
-            end = item.value_end or 0
-            comma = self._comma(end)
-            end = end if comma is None else comma + 1
-            if runs and not self.text[runs[-1][1] : item.key].strip(" \t"):  # beside the one before
-                runs[-1] = (runs[-1][0], end)
-            else:
-                runs.append((item.key, end))
-        self.splice(*((*self._with_blanks(start, end), "") for start, end in runs))
-
-    def _with_blanks(self, start: int, end: int) -> tuple[int, int]:
-        """The span of items that go, and what they would leave behind: an empty line, blanks at an end, two blanks."""
-        rest = _past(_BLANKS_COMMENT, self.text, end)
-        if not self.is_blank_at(rest):
-            return start, _past(_TABS_AND_BLANKS, self.text, end)
-        if self._begins_line(start):
-            return self.line_start(start), self.line_end(rest)
-        return len(self.text[:start].rstrip(" \t")), end
-
-    def replace_items(self, path: Path, texts: Sequence[str]) -> None:
-        """All items anew. An array of one item a line stays one; one of several items on its lines becomes a line."""
-        items = self._items(path)
-        mark = self.marks[path]
-        in_lines = [self._begins_line(item.key) for item in items]
-        if not texts or not items or (in_lines[0] and not all(in_lines)):
-            self.replace_list(path, f"[{', '.join(texts)}]")
-            return
-        first, last = items[0].key, items[-1].value_end or 0
-        if in_lines[0]:
-            body = f",{self.newline}{self.indent(first)}".join(texts)
-            self.splice((first, mark.value_end or 0, f"{body},{self.newline}{self.indent(mark.key)}]"))
-        else:
-            self.splice((first, last, ", ".join(texts)))
-
-    def replace_list(self, path: Path, value_text: str) -> None:
-        """Another list, on one line; the comment behind the old one's bracket comes to stand behind the new one."""
-        mark = self.marks[path]
-        start, end = mark.value or 0, mark.value_end or 0
-        comment = _BLANKS_COMMENT.match(self.text, start + 1)
-        if path not in self.pairs or comment is None or comment[1] is None:
-            self.replace(path, value_text)
-            return
-        line = self.line_start(start)
-        new = _beside(self.text[line:start] + value_text, comment[1], comment.start(1) - line)
-        self.splice((start, end, new[start - line :]))
-
-    def _items(self, path: Path) -> list[Mark]:
-        items = []
-        while (*path, len(items)) in self.marks:
-            items.append(self.marks[(*path, len(items))])
-        return items
-
-    def _comma(self, offset: int) -> int | None:
-        """The comma behind an item, which may follow on a later line."""
-        at = _past(SPACE, self.text, offset)
-        return at if self.text[at] == "," else None
-
-    def _begins_line(self, offset: int) -> bool:
-        return not self.text[self.line_start(offset) : offset].strip(" \t")
-
-
-def _past(pattern: re.Pattern[str], text: str, offset: int) -> int:
+def past(pattern: re.Pattern[str], text: str, offset: int) -> int:
+    """Where a match that begins at `offset` ends; `offset` if there is none."""
     match = pattern.match(text, offset)
     return offset if match is None else match.end()
 
 
-def _beside(pair: str, tail: str, column: int | None) -> str:
+def beside(pair: str, tail: str, column: int | None) -> str:
     """A line with its comment, which begins in `column` if that is behind the pair."""
     if column is None or not tail or "\n" in pair:
         return pair + tail

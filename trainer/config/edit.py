@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.config.draft import Draft, EditError, reason
+from trainer.config.draft_lists import append_items, remove_items, replace_items, replace_list
 from trainer.config.positions import Path, Positions
 from trainer.config.toml_values import format_key, format_value, same, split_key
 
@@ -156,7 +157,7 @@ def _plain(value: Any, key: str) -> Any:
     raise EditError(f"{key}: the value is {what}")
 
 
-def _parse_key(key: str) -> Path:
+def _parse_key(key: str) -> tuple[str, ...]:
     try:
         return split_key(key)
     except (ValueError, RecursionError):
@@ -174,7 +175,7 @@ def _check_way(data: Any, path: Path, key: str) -> None:
             raise EditError(f"{key}: {'.'.join(format_key(str(part)) for part in path[:count])} is {what}")
 
 
-def _assign(data: dict[str, Any], path: Path, value: Any) -> None:
+def _assign(data: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     for part in path[:-1]:
         data = data.setdefault(part, {})
     data[path[-1]] = value
@@ -253,18 +254,18 @@ def _set_list(draft: Draft, path: Path, old: list[Any], wanted: _Wanted) -> None
         for index in range(len(new)):
             _set(draft, (*path, index), wanted.part(index))
     elif old and same(old, new[: len(old)]):
-        draft.append_items(path, [wanted.part(index).text for index in range(len(old), len(new))])
+        append_items(draft, path, [wanted.part(index).text for index in range(len(old), len(new))])
     elif new and (left_out := _left_out(old, new)) is not None and draft.is_multi_line(path):
-        draft.remove_items(path, left_out)
+        remove_items(draft, path, left_out)
     elif wanted.is_line and not any(same(one, other) for one in old for other in new):
-        draft.replace_list(path, wanted.text)  # a wholly new list, as it was typed
+        replace_list(draft, path, wanted.text)  # a wholly new list, as it was typed
     else:
         spelt = [(item, draft.value_text((*path, index))) for index, item in enumerate(old)]
         texts = []
         for index, item in enumerate(new):
             kept = next((text for value, text in spelt if same(value, item)), None)
             texts.append(wanted.part(index).text if kept is None else kept)
-        draft.replace_items(path, texts)
+        replace_items(draft, path, texts)
 
 
 def _left_out(old: list[Any], new: list[Any]) -> list[int] | None:

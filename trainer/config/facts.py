@@ -72,10 +72,11 @@ class Facts:
 
     def problem(self, key: str, why: str, **parts: Any) -> Problem:
         """An error about `key`, with its value and place. What was given is shown, not what is made of it."""
+        value: str | None = None
         if key in self.entries:
             value = self.entries[key].shown
-        else:
-            value = None if self[key] is None else shown(self[key])
+        elif self[key] is not None:
+            value = shown(self[key])
         return Problem(self.place(key), key, why, value, **parts)
 
     def warning(self, key: str, why: str, **parts: Any) -> Problem:

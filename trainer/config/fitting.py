@@ -25,13 +25,15 @@ def fitted(problem: Problem, entry: Entry | None = None, lines: Sequence[str] = 
     """
     if problem.fix is None:
         return problem
-    source, fit = problem.file, None
+    fit: Fit | None = None
+    source, fix = problem.file, problem.fix
     if problem.line is not None:
         if problem.line > len(lines) or not lines[problem.line - 1].lstrip().startswith("["):
             return problem
         fit = _of_header
     elif entry is not None and entry.beneath is not None and entry.place == problem.place:
-        problem = replace(problem, fix=_uncovering(problem.fix, entry.beneath))
+        fix = _uncovering(fix, entry.beneath)
+        problem = replace(problem, fix=fix)
     if source == "--set":
         fit = _of_set
     elif match := _OF_ENV.fullmatch(source):
@@ -40,7 +42,7 @@ def fitted(problem: Problem, entry: Entry | None = None, lines: Sequence[str] = 
         fit = _of_override
     elif "#/" in source:  # a JSON pointer
         fit = _of_json
-    return problem if fit is None else replace(problem, fix=OR.join(fit(problem, way) for way in problem.fix.split(OR)))
+    return problem if fit is None else replace(problem, fix=OR.join(fit(problem, way) for way in fix.split(OR)))
 
 
 Fit = Callable[[Problem, str], str]

@@ -8,7 +8,8 @@ SPLIT, COLOCATE = "single_node_split", "single_node_colocate"
 def asked_gpus(facts: Facts) -> int | None:
     """What the config asks for: gpu_count, else the sum of the counts of engine, learner and reference."""
     if facts.given("compute.gpu_count"):
-        return facts.entries["compute.gpu_count"].value
+        count: int = facts.entries["compute.gpu_count"].value
+        return count
     counts = [f"compute.topology.gpus_for_{name}" for name in ("vllm", "training", "ref")]
     if not all(facts.given(key) for key in counts[:2]):
         return None
@@ -40,12 +41,12 @@ def split(free: int, tensor_parallel: int, engine: int | None = None, training: 
 
 def split_of(facts: Facts) -> tuple[int, int]:
     """(engine, training) GPUs. With too few GPUs for what was asked, what was given no longer counts."""
-    counts = None, None
-    if not is_short(facts):
-        keys = "compute.topology.gpus_for_vllm", "compute.topology.gpus_for_training"
-        counts = tuple(facts.entries[key].value if facts.given(key) else None for key in keys)
+    keys = "compute.topology.gpus_for_vllm", "compute.topology.gpus_for_training"
+    short = is_short(facts)
+    engine, training = (facts.entries[key].value if facts.given(key) and not short else None for key in keys)
     return split(
         facts["compute.gpu_count"] - facts["compute.topology.gpus_for_ref"],
         facts["compute.topology.tensor_parallel"],
-        *counts,
+        engine,
+        training,
     )

@@ -22,7 +22,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def json_schema() -> Schema:
     """A new schema of the config file, without references."""
     raw = RunConfig.model_json_schema()
-    root = _plain(raw, raw["$defs"])
+    root: Schema = _plain(raw, raw["$defs"])
     for path, known in all_keys().items():
         _describe(_at(root, path), known)
     _require(root)
@@ -32,8 +32,8 @@ def json_schema() -> Schema:
     for move in MOVES:
         _put(root, move.old, _moved(root, move))
     for path, reason in NO_EFFECT.items():
-        known = {"type": "object"} if path.endswith(".*") else {}
-        _put(root, path.removesuffix(".*"), known | _deprecated(f"Recognised, no effect here: {reason}."))
+        kind = {"type": "object"} if path.endswith(".*") else {}
+        _put(root, path.removesuffix(".*"), kind | _deprecated(f"Recognised, no effect here: {reason}."))
     for path in LOADER_KEYS:
         _put(root, path, {"type": "string"} | _deprecated("A file of variables, loaded before everything else."))
     for old, new in SECTION_MOVES.items():

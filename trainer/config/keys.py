@@ -20,6 +20,8 @@ Condition = Mapping[str, tuple[Any, ...]]  # each of these keys has one of these
 
 @dataclass(frozen=True, slots=True)
 class Key:
+    """One key of the config: where it stands, its type, and what its schema says of it."""
+
     path: str
     section: str
     name: str
@@ -48,7 +50,8 @@ class Key:
     @property
     def origin(self) -> Origin:
         """Who documents it: "ref", "sdk", "seen" or "ours"."""
-        return self.meta["origin"]
+        origin: Origin = self.meta["origin"]
+        return origin
 
     @property
     def derived(self) -> str | None:
@@ -77,12 +80,14 @@ class Key:
     @property
     def synonyms(self) -> tuple[str, ...]:
         """Its names in other systems: understood in a search or as a mistake, never accepted."""
-        return self.meta.get("synonyms", ())
+        synonyms: tuple[str, ...] = self.meta.get("synonyms", ())
+        return synonyms
 
     @property
     def visible_when(self) -> Condition:
         """A form shows it while this holds. Its section's condition is part of it."""
-        return self.meta.get("visible_when", {})
+        condition: Condition = self.meta.get("visible_when", {})
+        return condition
 
     @property
     def allowed(self) -> str:

@@ -23,6 +23,7 @@ from trainer.config.derive import arithmetic, derive, effective_blend
 from trainer.config.env_file import variables
 from trainer.config.errors import ConfigError, Place, Problem, by_position
 from trainer.config.facts import Device, Facts
+from trainer.config.file import first_bytes
 from trainer.config.fitting import fitted
 from trainer.config.keys import all_keys, all_sections
 from trainer.config.launch import launch_problems
@@ -40,7 +41,6 @@ from trainer.config.unknown import find_unknown
 
 SCHEMA = 1
 MOST_BYTES = 16_000_000  # of a file; a config of a thousand lines has 50 000
-
 
 _LONG_KEY = re.compile(r"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){500}")  # linear in the text's length
 
@@ -142,8 +142,7 @@ def load(
     """
     name = str(path)
     try:
-        with open(path, "rb") as file:
-            raw = file.read(MOST_BYTES + 1)
+        raw = first_bytes(path, MOST_BYTES + 1)
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         why = f"not UTF-8 text (byte {error.start})"
@@ -339,6 +338,10 @@ def _surroundings(entries: Mapping[str, Entry], environ: Mapping[str, str], opti
     if elsewhere and options.machine is None:
         machine = Machine(None)
     wants_none = value("compute.gpu_count", None) == 0 or value("compute.topology.type", None) == "cpu"
+    asks = any(key == "compute.topology.type" or (key.startswith("compute.") and "gpu" in key) for key in entries)
+    if value("compute.launcher", "local") != "local" and not asks:
+        # Such a model needs no GPU, and a request for one may wait for ever.
+        wants_none = str(value("policy.model_name", "")).startswith("builtin:")
     found: Device = "cpu" if wants_none or machine.gpus == 0 else "cuda"
     return {"device": options.device or found, "machine": machine}
 

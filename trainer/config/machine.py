@@ -40,6 +40,7 @@ def count_gpus(environ: Mapping[str, str]) -> int:
 
 
 def gpu_name() -> str | None:
+    """Of the first NVIDIA GPU, as its driver names it; None: no driver tells of one."""
     for file in sorted(_DRIVER.glob("*/information")):
         try:
             lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -54,6 +55,7 @@ def gpu_name() -> str | None:
 
 @cache
 def cpu_is_fast_at_bf16() -> bool:
+    """Whether it multiplies bf16 in hardware; False where that cannot be read."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             flags = next((line for line in file if line.startswith("flags")), "")

@@ -104,6 +104,7 @@ def no_effect(key: str) -> str | None:
 
 @cache
 def move_of(key: str) -> Move | None:
+    """The move of an old key, that of its section too; None for one that never moved."""
     section, dot, rest = key.partition(".")
     if section in SECTION_MOVES:
         new = f"{SECTION_MOVES[section]}{dot}{rest}"

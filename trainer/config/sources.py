@@ -3,12 +3,13 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, Literal
 
 from trainer.config.errors import Place, Problem, cut
-from trainer.config.keys import OPEN_SECTIONS, all_keys
+from trainer.config.keys import OPEN_SECTIONS, all_keys, all_sections
 from trainer.config.migrations import MOVES, NO_EFFECT, SECTION_MOVES
 from trainer.config.positions import Positions
 from trainer.config.secrets import is_secret, masked, may_hold_secret
@@ -40,6 +41,8 @@ class Given:
 
 
 def from_file(data: Mapping[str, Any], positions: Positions, name: str) -> list[Given]:
+    """What the file `name` gives: a leaf each, with its place and its text."""
+
     def place(found: tuple[int, int] | None) -> Place:
         return Place(name) if found is None else Place(name, *found)
 
@@ -186,7 +189,8 @@ def _add(given: dict[str, Given], item: Given) -> None:
 
 
 def flatten(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Any]]:
-    """(path, key, value) of every leaf; a table is one where the schema, or an old key, has a table."""
+    """(path, key, value) of every leaf; a table is one where the schema, or an old key, has a table. An empty table
+    that nobody knows is a leaf too: else a misspelt section would pass while nothing stands in it."""
     yield from _flatten(data, ())
 
 
@@ -198,10 +202,17 @@ def _flatten(data: Mapping[str, Any], prefix: tuple[str, ...]) -> Iterator[tuple
         now = ".".join([SECTION_MOVES.get(path[0], path[0]), *(format_key(part) for part in path[1:])])
         is_leaf = (now in all_keys() and key != "tags") or (now in _OLD_LEAVES and not _holds_old(now, value))
         is_free = parent in _OPEN and key not in OPEN_SECTIONS
-        if isinstance(value, Mapping) and not is_leaf and not is_free:
+        if isinstance(value, Mapping) and not is_leaf and not is_free and (value or now in _tables()):
             yield from _flatten(value, path)
         else:
             yield path, key, value
+
+
+@cache
+def _tables() -> frozenset[str]:
+    """Whatever a known key, or an old one, stands in."""
+    parts = [key.split(".") for key in (*all_keys(), *_OLD_LEAVES, *NO_EFFECT)]
+    return frozenset([*all_sections(), *(".".join(key[:count]) for key in parts for count in range(1, len(key)))])
 
 
 def _holds_old(key: str, value: Any) -> bool:
@@ -210,9 +221,11 @@ def _holds_old(key: str, value: Any) -> bool:
 
 
 def _nest(path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    for part in reversed(path):
-        value = {part: value}
-    return value
+    *tables, last = path
+    nested = {last: value}
+    for name in reversed(tables):
+        nested = {name: nested}
+    return nested
 
 
 def _parts(name: str) -> tuple[str, ...]:

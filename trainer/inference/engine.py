@@ -138,6 +138,11 @@ class Engine(ABC):
         """No call asks for the pinned weights any more. Raises EngineError."""
         raise NotImplementedError
 
+    def held_s(self, start: float, end: float, affinity: str | None = None) -> float:
+        """Seconds between two times (epoch) in which an update of weights held the calls of that affinity. An engine
+        that swaps weights between two tokens holds none."""
+        return 0.0
+
     def take_notes(self) -> list[str]:
         """What a user should be told since the last call: restarts, losses."""
         return []

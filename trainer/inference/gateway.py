@@ -28,6 +28,7 @@ from trainer.inference.ledger import NO_TOOL_PARSER, Episode, Ledger
 from trainer.inference.live_call import LiveCall, new_call
 from trainer.inference.sampling import BadRequest, call_sampling
 from trainer.inference.streaming import ReplyStream
+from trainer.taskapp.slow import Timely
 
 Json = dict[str, Any]
 
@@ -136,7 +137,7 @@ class Gateway:
             ) from None
         self._port = sock.getsockname()[1]
         config = uvicorn.Config(
-            self.app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+            self.app, http=Timely, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
         )
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[sock]))

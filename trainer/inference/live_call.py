@@ -148,5 +148,6 @@ class LiveCall:
         if self._episode.partial.pop(call.call, None) is call:  # else the ledger has it already, as aborted
             call.finish_reason = call.finish_reason or "abort"
             call.t_end = time.time()
+            call.held_s = self._engine.held_s(call.t_start or call.t_end, call.t_end, call.cid)
             self._record.calls.append(call)
         self._news.set()

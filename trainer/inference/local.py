@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -134,8 +135,11 @@ class LocalEngine(Engine):
         self._reader = asyncio.create_task(self._read())
 
     def _words(self, target: str) -> list[str]:
-        argv = ["-m", "trainer.inference.local_server", "--socket", target]
-        argv += ["--model", str(self._model.path), "--dtype", self._dtype, "--threads", str(self._threads)]
+        start = ["-m", "trainer.inference.local_server", "--socket", target, "--model", str(self._model.path)]
+        return [*start, *self._options()]
+
+    def _options(self) -> list[str]:
+        argv = ["--dtype", self._dtype, "--threads", str(self._threads)]
         argv += ["--max-model-len", str(self.max_model_len), "--max-num-seqs", str(self._max_num_seqs)]
         return argv + (["--deterministic"] if self._deterministic else [])
 
@@ -220,6 +224,12 @@ class LocalEngine(Engine):
     def describe(self) -> Json:
         return {
             "kind": self.kind,
+            "version": importlib.metadata.version("rltui"),
+            "options": self._options(),
+            "render": "template",
+            "generate": "ids over its own socket",
+            "derender": "tokenizer",
+            "parser": parser.name if self._reader is not None and (parser := self._chat.parser) else None,
             "model": self.model_name,
             "revision": self._model.revision,
             "dtype": self._dtype,

@@ -146,6 +146,10 @@ class EnginePool(Engine):
         serving = (self._replicas[i].serving_versions for i in self.alive)
         return frozenset({self.weight_version}).union(*serving)
 
+    def held_s(self, start: float, end: float, affinity: str | None = None) -> float:
+        place = self._places.get(affinity) if affinity is not None else None
+        return 0.0 if place is None else self._replicas[place].held_s(start, end)
+
     async def stop(self) -> None:
         await asyncio.gather(*(replica.stop() for replica in self._replicas))
 

@@ -12,6 +12,8 @@ from trainer.inference.engine import Sampling
 Json = dict[str, Any]
 
 MAX_STOPS = 16
+MAX_TOP_K = (1 << 31) - 1  # engines keep it in 32 bits
+MIN_PENALTY = 1e-3  # as far beyond as below its inverse logits overflow
 MIN_TEMPERATURE = 1e-3  # logits divided by less than this overflow, and the sample is the greedy one anyway
 
 # Parameters that bend the sampled distribution: name -> the values that change nothing. A training call sampled
@@ -111,8 +113,8 @@ def evaluation_sampling(request: Json, policy: CallPolicy, call: int = 0) -> tup
     for name in ("frequency_penalty", "presence_penalty", "min_p"):
         _number(request, name, lambda x: True)
     top_p = _number(request, "top_p", lambda p: 0 < p <= 1)
-    top_k = _number(request, "top_k", lambda k: k >= -1)
-    penalty = _number(request, "repetition_penalty", lambda r: r > 0)
+    top_k = _number(request, "top_k", lambda k: -1 <= k <= MAX_TOP_K and k == int(k))
+    penalty = _number(request, "repetition_penalty", lambda r: MIN_PENALTY <= r <= 1 / MIN_PENALTY)
     seed = request.get("seed")
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise BadRequest("seed must be an integer", "seed")

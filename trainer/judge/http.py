@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -17,13 +16,13 @@ import msgspec
 from trainer.config.launch import LOOPBACK
 from trainer.judge.answer import plain
 from trainer.judge.errors import JudgeMisconfigured
+from trainer.taskapp.bodies import ACCEPTED, Echoes, no_cookies, parts
 from trainer.taskapp.client import MAX_REDIRECTS, parse_retry_after
 from trainer.taskapp.codes import clean
 from trainer.taskapp.pool import ClientPool
 
 MOST_BYTES = 4 * 2**20
 CONNECT_S = 10.0
-_SHORTEST_SECRET = 8
 
 
 class CallFailed(Exception):
@@ -89,13 +88,12 @@ class JudgeHttp:
 
     def __init__(self, url: str, headers: Mapping[str, str], secrets: Sequence[str], limit: int) -> None:
         self.url = url
-        hidden = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
-        self._secret = re.compile("|".join("".join(map(_spelled, secret)) for secret in hidden) or r"(?!)")
         if not all(secret.isascii() and secret.isprintable() for secret in secrets):
             hint = "Export it again: printable ASCII characters only"
             raise JudgeMisconfigured(
                 "judge_key", "the judge's key holds characters that no HTTP header can carry", hint
             )
+        self._echoes = Echoes(secrets)
         trust_env = not is_loopback(url)
         insecure = os.environ.get("RLTUI_INSECURE_TLS") == "1"
         verify = httpx.create_ssl_context(verify=not insecure, trust_env=trust_env)
@@ -103,7 +101,12 @@ class JudgeHttp:
         def make(limits: httpx.Limits) -> httpx.AsyncClient:
             timeout = httpx.Timeout(None, connect=CONNECT_S)  # the whole of a call has a limit of its own
             return httpx.AsyncClient(
-                headers=dict(headers), limits=limits, timeout=timeout, verify=verify, trust_env=trust_env
+                headers={**headers, **ACCEPTED},
+                cookies=no_cookies(),
+                limits=limits,
+                timeout=timeout,
+                verify=verify,
+                trust_env=trust_env,
             )
 
         self._pool = ClientPool(make, limit)
@@ -113,7 +116,7 @@ class JudgeHttp:
 
     def masked(self, text: str) -> str:
         """`text` without our keys, as they are or escaped as JSON, in JSON within JSON too."""
-        return self._secret.sub("***", plain(text))
+        return self._echoes.hidden_text(plain(text))
 
     async def post(self, body: dict[str, Any], timeout_s: float) -> Answer:
         """Any status is an answer.
@@ -156,8 +159,8 @@ class JudgeHttp:
 
     async def _read(self, response: httpx.Response) -> Answer:
         body = bytearray()
-        async for chunk in response.aiter_bytes():
-            body += chunk
+        async for part in parts(response):
+            body += part
             if len(body) > MOST_BYTES:
                 raise CallFailed(
                     "judge_unparsable", f"the answer is over {MOST_BYTES} bytes", http=response.status_code
@@ -165,12 +168,6 @@ class JudgeHttp:
         text = self.masked(body.decode("utf-8", "replace"))
         wait = parse_retry_after(response.headers.get("retry-after"), datetime.now(UTC))
         return Answer(response.status_code, text, wait)
-
-
-def _spelled(char: str) -> str:
-    """A pattern of the ways in which JSON can spell a character of a key, nested up to three times."""
-    plainly = rf"\\{{0,8}}{re.escape(char)}" if char in '"\\/' else re.escape(char)
-    return rf"(?:{plainly}|\\{{1,8}}u(?i:{ord(char):04x}))"
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

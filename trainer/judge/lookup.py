@@ -9,12 +9,13 @@ import msgspec
 
 from trainer.config.schema import JudgeOptionsConfig
 from trainer.judge.errors import JudgeMisconfigured
-from trainer.judge.rubric import KINDS, Rubric, RubricError, RubricPart, read_part, read_rubric_file
+from trainer.judge.rubric import KINDS, Json, Rubric, RubricError, RubricPart, read_part, read_rubric_file
 from trainer.judge.score import weightless
 from trainer.taskapp.codes import clean
 from trainer.taskapp.contracts import RubricInfo
 
 _KEY = "judge.options"
+RUBRICS = "rubrics"  # the folder beside the config
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -68,7 +69,7 @@ def _look_up(
     published, names = _published(app)
     if wanted is None:
         return published, "the task app" if published else "the config"
-    files = _files(folder)
+    files = rubric_files(folder)
     if wanted in files:
         return msgspec.structs.replace(read_rubric_file(files[wanted]), id=wanted), str(files[wanted])
     if wanted in names:
@@ -84,7 +85,29 @@ def _look_up(
     )
 
 
-def _files(folder: Path | None) -> dict[str, Path]:
+def carried(options: JudgeOptionsConfig, folder: Path) -> dict[str, Json] | None:
+    """The rubric of a file in `folder` as `rubric_overrides` that need no file, with the config's own laid over it, for
+    a run on another machine. None: `rubric_id` names no file there. Raises JudgeMisconfigured."""
+    file = rubric_files(folder).get(options.rubric_id or "")
+    if file is None:
+        return None
+    rubric, found = read_rubric_file(file), dict(options.rubric_overrides)
+    try:
+        for kind in KINDS:
+            if (part := read_part(found.get(kind), kind, rubric.part(kind))) is not None:
+                found[kind] = _plain(part)
+    except RubricError as error:
+        raise JudgeMisconfigured("judge_rubric", f"the rubric {file}: {error}", "Correct it") from None
+    return found
+
+
+def _plain(part: RubricPart) -> Json:
+    data: Json = msgspec.to_builtins(part)
+    data["criteria"] = [{k: v for k, v in item.items() if v is not None} for item in data["criteria"]]
+    return data
+
+
+def rubric_files(folder: Path | None) -> dict[str, Path]:
     """By id: the path in the folder without suffix. An id is compared, never made a path of."""
     if folder is None or not folder.is_dir():
         return {}

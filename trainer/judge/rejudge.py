@@ -55,7 +55,8 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge_config(values: Mapping[str, Mapping[str, Any]], rubric: Rubric) -> JudgeConfig:
-    """[judge] of a run, with its rubric out of the way: what `rubric` has parts for is judged.
+    """[judge] of a run, with its rubric out of the way: what `rubric` has parts for is judged. Criteria that all have
+    rules need no model, whatever judged the run.
 
     Args:
         values: leaves {value, ...} of resolved.json by key.
@@ -72,7 +73,10 @@ def judge_config(values: Mapping[str, Mapping[str, Any]], rubric: Rubric) -> Jud
     if not any(on.values()):
         on = {kind: rubric.part(kind) is not None for kind in KINDS}
     without = {"rubric_id": rubric.id, "rubric_overrides": {}}
-    return config.model_copy(update={"options": config.options.model_copy(update=without | on)})
+    parts = [rubric.part(kind) for kind in KINDS if on[kind]]
+    ruled = all(criterion.rule is not None for part in parts if part is not None for criterion in part.criteria)
+    options = config.options.model_copy(update=without | on)
+    return config.model_copy(update={"options": options, **({"type": "rule"} if ruled and any(on.values()) else {})})
 
 
 def seen(line: Json, task: Json, env_name: str) -> JudgedEpisode:
@@ -176,6 +180,6 @@ def reward_if(line: Json, judged: JudgeScores) -> float | None:
     if outcome is None or set(weights) != {"env", "event", "outcome"} or None in (*weights.values(), *steps):
         return None
     try:
-        return blended(outcome, steps if beta else (), beta, judged, Blend(**weights))  # type: ignore[arg-type]
+        return blended(outcome, steps if beta else (), beta, judged, Blend(**weights))  # type: ignore[arg-type]  # no None
     except ValueError:  # a weight whose kind the rubric does not score
         return None

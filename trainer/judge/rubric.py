@@ -98,7 +98,9 @@ def read_part(data: Any, kind: str, base: RubricPart | None = None) -> RubricPar
     if twice := next((id for id in ids if ids.count(id) > 1), None):
         raise RubricError(f"{kind}: two criteria have the id {clean(twice, 60)}")
     return RubricPart(
-        goal_text=str(data.get("goal_text") or base.goal_text), aggregation=aggregation, criteria=criteria
+        goal_text=base.goal_text if data.get("goal_text") is None else str(data["goal_text"]),
+        aggregation=aggregation,
+        criteria=criteria,
     )
 
 

@@ -116,7 +116,7 @@ class RuleProcess:
                 stdout=output,
                 stderr=output,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # it is killed with what it started
+                process_group=0,  # it is killed with what it started; no session, or it could outlive us stopped
             )
         if self._closed:  # by another thread, which may have seen no process yet
             self._end()

@@ -19,6 +19,7 @@ def main() -> int:
         level=os.environ.get("RLTUI_LOG_LEVEL", "INFO").upper(),
         format=f"%(asctime)s %(levelname)s %(name)s{rank}: %(message)s",
     )
+    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)  # misses a kernel that no run uses
 
     # torch takes seconds to load, so what can fail at once comes before it.
     from trainer.frames import BlockingChannel

@@ -185,7 +185,13 @@ def _shape(sequences: Items[TrainSequence], tree: list[int]) -> Tree:
 def _build(sequences: Items[TrainSequence], trees: list[list[int]]) -> MicroBatch:
     rows = [row for tree in trees for row in tree]
     width = max(len(sequences[row].ids) for row in rows)
-    ids, positions, source, target, sampled_row, column, temperature = [], [], [], [], [], [], []
+    ids: list[NDArray[np.int64]] = []
+    positions: list[NDArray[np.int64]] = []
+    source: list[NDArray[np.int64]] = []
+    target: list[NDArray[np.int64]] = []
+    column: list[NDArray[np.int64]] = []
+    sampled_row: list[NDArray[np.int64]] = []
+    temperature: list[NDArray[np.float32]] = []
     reference: list[NDArray[np.float32]] = []
     mask = np.zeros((len(rows), width), dtype=bool)
     anchor = np.zeros((len(rows), width), dtype=np.float32)

@@ -28,6 +28,7 @@ from trainer.learner.protocol import (
 from trainer.learner.reference import DedicatedReference, SharedReference
 from trainer.learner.value import ValueHead, estimate
 
+FAR_RATIO = 5.0  # |mean log-ratio| of a sequence that no update of ours explains
 MAX_SKIPPED = 3
 SETTABLE = ("learning_rate", "clip_eps_low", "clip_eps_high", "kl_coef")
 ANCHORS = ("behavior", "proximal")
@@ -43,6 +44,9 @@ class TrainingFailed(RuntimeError):
 
 
 class Learner:
+    """Policy, loss and optimizer of one run: `step` makes an update of its sequences (DESIGN 4), `anchor` fixes the
+    log-probabilities of the proximal policy."""
+
     def __init__(self, settings: LearnerSettings) -> None:
         """ValueError for settings that cannot be followed."""
         if settings.variety not in LOSSES:
@@ -150,6 +154,7 @@ class Learner:
                 raise ValueError(f"episode {sequence.n} has {has} of a proximal anchor: it is {self.settings.anchor}")
         outcome = self._forward_backward(sequences)
         forward_backward = time.perf_counter() - started
+        self._refuse_far_ratios(sequences, outcome)
         self._measure_noise(sequences, outcome)
         update = None if outcome.problem else self._update(step)
         self.steps = step
@@ -213,6 +218,14 @@ class Learner:
         else:
             parallel.sum_gradients(self.trainable.values())
         return outcome
+
+    def _refuse_far_ratios(self, sequences: list[TrainSequence], outcome: Outcome) -> None:
+        """Where most ratios have left every bound, the surrogate says nothing of the policy, and clipping hides it."""
+        far = [row for row, found in outcome.figures.items() if abs(found.mean_log_ratio) > FAR_RATIO]
+        if outcome.problem is None and 2 * len(far) > len(outcome.figures):
+            outcome.problem = f"most ratios are beyond e^{FAR_RATIO:g} a token: the weights are not those that sampled"
+            outcome.culprits = sorted({sequences[row].n for row in far})
+            self.optimizer.discard()
 
     def _update(self, step: int) -> UpdateStats:
         update = self.optimizer.step(self._rate(step))

@@ -25,7 +25,11 @@ def token_logprobs(
     hidden [M, H], weight [V, H], targets [M] int64, temperature [M]. Returns two fp32 tensors [M]; only the
     first carries gradient, to hidden and, where it is asked for, to weight.
     """
-    return _TokenLogprobs.apply(hidden, weight, targets, temperature, chunk)
+    # torch gives `apply` no types.
+    both: tuple[Tensor, Tensor] = _TokenLogprobs.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, targets, temperature, chunk
+    )
+    return both
 
 
 class _TokenLogprobs(torch.autograd.Function):

@@ -18,6 +18,8 @@ EPSILON = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class UpdateStats:
+    """Figures of one optimizer step."""
+
     lr: float
     grad_norm: float  # before clipping
     clipped: bool

@@ -139,6 +139,7 @@ def not_finite(outcome: Outcome, batch: MicroBatch, output: LossOutput) -> list[
 
 
 def sequence_result(frame: Sequence, sequence: TrainSequence, row: int, outcome: Outcome) -> SequenceResult:
+    """The answer for row `row` of a step: `frame` as it came, `sequence` as it was trained on."""
     figures = outcome.figures[row]
     gap = np.abs(figures.delta)
     return SequenceResult(

@@ -37,6 +37,8 @@ class UnsupportedModel(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
+    """Of the M sampled tokens of a micro-batch, in its order."""
+
     logp: Tensor  # [M] fp32, carries gradient
     entropy: Tensor  # [M] fp32
     hidden: Tensor  # [M, H] what they were computed from

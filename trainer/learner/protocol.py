@@ -22,9 +22,11 @@ A failure is answered by `error {code, message, hint, fatal}`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 RANK_LOST = "rank_lost"  # code of an error that tells of another rank's end, not of its cause
 
@@ -67,6 +69,8 @@ class LearnerSettings(msgspec.Struct):
 
 
 class LearnerInfo(msgspec.Struct):
+    """What was loaded, as `hello` is answered."""
+
     parameters: int
     trainable: int
     device: str
@@ -96,6 +100,8 @@ class Sequence(msgspec.Struct):
 
 
 class SequenceResult(msgspec.Struct):
+    """What became of a sequence in a step, for the record."""
+
     n: int
     branch: int
     ratio: float  # s_i, before the update
@@ -108,6 +114,8 @@ class SequenceResult(msgspec.Struct):
 
 
 class AnchoredSequence(msgspec.Struct):
+    """A sequence under the proximal anchor."""
+
     n: int
     branch: int
     prox: float  # c, the geometric mean over its sampled tokens of proximal / behaviour
@@ -126,6 +134,8 @@ class AnchorResult(msgspec.Struct):
 
 
 class StepResult(msgspec.Struct):
+    """An update, or why there was none."""
+
     step: int
     metrics: dict[str, float]  # names of DESIGN 7; non-finite values are left out and named in `nonfinite`
     sequences: list[SequenceResult]
@@ -152,8 +162,9 @@ def take_anchor(sequences: list[Sequence], anchor: AnchorResult) -> tuple[list[S
 
 
 def to_frame(struct: msgspec.Struct) -> dict[str, Any]:
-    return msgspec.to_builtins(struct, builtin_types=(bytes,))
+    frame: dict[str, Any] = msgspec.to_builtins(struct, builtin_types=(bytes,))
+    return frame
 
 
-def from_frame(data: dict[str, Any], kind: type[Any]) -> Any:
+def from_frame(data: dict[str, Any], kind: type[T]) -> T:
     return msgspec.convert(data, kind, builtin_types=(bytes,))

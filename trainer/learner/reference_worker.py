@@ -68,7 +68,7 @@ def reference_answers() -> Callable[[Frame], Frame]:
             return answers.error(f"the reference has no answer to {frame.get('type')!r} now", "", fatal=False)
         try:
             return handler(frame)
-        except Exception as error:
+        except Exception as error:  # answered, whatever it is
             log.debug("%s failed", frame["type"], exc_info=True)
             return answers.describe(error, ROLE)
 

@@ -56,6 +56,7 @@ def estimate(batch: MicroBatch, sequences: Items[TrainSequence], value: Tensor, 
     found, returns = np.zeros_like(values), np.zeros_like(values)
     for b, row in enumerate(batch.rows):
         sequence = sequences[row]
+        assert sequence.reward is not None, "decode() gives every sequence its rewards"
         places = np.flatnonzero(sequence.mask)
         own = values[b, places]
         rewards = sequence.reward[places].astype(np.float64)

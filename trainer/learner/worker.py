@@ -77,7 +77,7 @@ class _Worker:
             return answers.error(f"'{frame['type']}' came before 'hello'", "", fatal=False)
         try:
             return handler(frame)
-        except Exception as error:
+        except Exception as error:  # answered, whatever it is
             log.debug("%s failed", frame["type"], exc_info=True)
             return answers.describe(error)
 

@@ -33,6 +33,7 @@ MOST = 1_000_000  # times that one step can reach an achievement: beyond it is n
 
 
 def together(parts: Iterable[Unlocks]) -> Unlocks:
+    """The unlocks of several turns as those of one."""
     parts = list(parts)
     counts: Counter[str] = Counter()
     for part in parts:

@@ -14,6 +14,8 @@ from trainer.rewards.turns import Turn, read_turns
 from trainer.taskapp.errors import RolloutFailure
 from trainer.taskapp.parse import ParsedRollout
 
+LARGEST = 1e18  # of R: its square, as in a norm of gradients, fits float32
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeScores:
@@ -80,7 +82,7 @@ def reward_of(parsed: ParsedRollout, calls: int, rules: RewardRules, judged: Jud
 
     Raises:
         RolloutFailure: `turn_mapping`: per-turn credit needs step rewards that no turn can be found for;
-            `reward_not_finite`: R is beyond what a float holds.
+            `reward_not_finite`: R is beyond `LARGEST`.
     """
     turns = read_turns(parsed, calls)
     if rules.per_turn and rules.step_weight and not turns.matched:
@@ -91,8 +93,10 @@ def reward_of(parsed: ParsedRollout, calls: int, rules: RewardRules, judged: Jud
     beta = rules.beta if rules.step_weight else 0.0
     total = blended(parsed.outcome, steps if beta else (), beta, judged, rules.blend)
     returns = returns_to_go(total, steps, rules.step_weight, calls) if rules.per_turn else []
-    if not all(math.isfinite(value) for value in (total, *returns)):
-        raise RolloutFailure("reward_not_finite", {"path": "the sum of its parts", "value": str(total)})
+    beyond = [value for value in (total, *returns) if not abs(value) <= LARGEST]
+    if beyond:
+        value = f"{beyond[0]:g}, beyond {LARGEST:g}"
+        raise RolloutFailure("reward_not_finite", {"path": "the sum of its parts", "value": value})
     return EpisodeReward(
         outcome=parsed.outcome,
         outcome_path=parsed.outcome_path,

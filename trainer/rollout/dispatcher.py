@@ -156,7 +156,9 @@ class Dispatcher:
         self.fill()
 
     async def evaluate(self, assignments: Sequence[Assignment], limit: int) -> list[Episode]:
-        """Plays these before any further training episode, at most `limit` at once."""
+        """Plays these before any further training episode, at most `limit` at once. Raises what a play failed with."""
+        if self._failure is not None:  # while the learner was busy, and waited for nothing
+            raise self._failure
         loop = asyncio.get_running_loop()
         plays = [(assignment, loop.create_future()) for assignment in assignments]
         self._evaluation.extend(plays)

@@ -20,7 +20,8 @@ def episode_record(episode: Episode, *, step: int, temperature: float, max_token
     assignment, parsed, reward = episode.assignment, episode.parsed, episode.reward
     calls = episode.calls
     waited = sum(max(0.0, call.t_start - call.t_queued) for call in calls)
-    generating = sum(max(0.0, call.t_end - call.t_start) for call in calls)
+    held = sum(call.held_s for call in calls)
+    generating = sum(max(0.0, call.t_end - call.t_start - call.held_s) for call in calls)
     wall = episode.ended - episode.started
     return EpisodeRecord(
         cid=episode.cid,
@@ -54,11 +55,19 @@ def episode_record(episode: Episode, *, step: int, temperature: float, max_token
         sampling={"temperature": temperature, "max_tokens": max_tokens},
         forced=episode.forced,
         warnings=[] if parsed is None else list(parsed.warnings),
-        app={} if parsed is None else {"metrics": parsed.metrics},
+        app={}
+        if parsed is None
+        else {
+            "status": parsed.status,
+            "body_bytes": parsed.body_bytes,
+            "metrics": parsed.metrics,
+            "extra": parsed.extra,
+        },
         timings={
             "queue": waited,
             "generate": generating,
-            "app": max(0.0, wall - waited - generating - episode.judge_s),
+            "wait_for_sync": held,
+            "app": max(0.0, wall - waited - generating - held - episode.judge_s),
             "judge": episode.judge_s,
             "total": wall,
         },

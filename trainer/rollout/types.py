@@ -40,6 +40,7 @@ class Call(msgspec.Struct):
     t_start: float = 0.0
     t_first: float = 0.0
     t_end: float = 0.0
+    held_s: float = 0.0  # of it, while an update of weights held it
     engine: str = "local"
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from trainer.rundir.disk import DiskFull, is_full, sync_folder
 from trainer.rundir.jsonl import Json, decode_object, encode, iso
-from trainer.rundir.layout import FILE_MODE, FOLDER_MODE, SCHEMA, make_folder
+from trainer.rundir.layout import FILE_MODE, FOLDER_MODE, SCHEMA, make_folder, read_whole
 from trainer.rundir.resume import Resumed, counts
 
 MANIFEST = "manifest.json"
@@ -94,8 +94,7 @@ def _finish(tmp_dir: Path, final_dir: Path, manifest: Mapping[str, Any]) -> Chec
         os.rename(final_dir, old)
     os.rename(tmp_dir, final_dir)
     sync_folder(final_dir.parent)
-    _write(final_dir / STABLE, (hashlib.sha256(encoded).hexdigest() + "\n").encode())
-    sync_folder(final_dir)
+    _replace(final_dir / STABLE, (hashlib.sha256(encoded).hexdigest() + "\n").encode())
     shutil.rmtree(old, ignore_errors=True)
     checkpoint = read_checkpoint(final_dir)
     assert checkpoint is not None
@@ -105,8 +104,8 @@ def _finish(tmp_dir: Path, final_dir: Path, manifest: Mapping[str, Any]) -> Chec
 def read_checkpoint(path: Path) -> Checkpoint | None:
     """The checkpoint in a folder; None without STABLE, or with one that is not of this manifest."""
     try:
-        encoded = (path / MANIFEST).read_bytes()
-        stable = (path / STABLE).read_text().strip()
+        encoded = read_whole(path / MANIFEST)
+        stable = read_whole(path / STABLE).decode().strip()
         manifest = decode_object(encoded)
         if stable != hashlib.sha256(encoded).hexdigest():
             return None
@@ -154,8 +153,11 @@ def verify_checkpoint(path: Path) -> list[str]:
         return [f"{path} is not a finished checkpoint"]
     problems = _wrong_files(path, checkpoint.manifest.get("files"))
     if checkpoint.resumable:
-        optimizer = decode_object((path / OPTIMIZER / MANIFEST).read_bytes())
-        problems += _wrong_files(path / OPTIMIZER, optimizer.get("files"))
+        manifest = path / OPTIMIZER / MANIFEST
+        try:
+            problems += _wrong_files(path / OPTIMIZER, decode_object(read_whole(manifest)).get("files"))
+        except (OSError, ValueError) as error:
+            problems.append(f"{manifest} cannot be read: {error}")
     return problems
 
 
@@ -175,10 +177,7 @@ def newest_resumable(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 def point(folder: Path, name: str, checkpoint: Checkpoint) -> None:
     """Write `latest.json` or `best.json` (`name` without its ending), replacing the old one."""
     document = {"step": checkpoint.step, "reward": checkpoint.reward, "path": checkpoint.path.name}
-    aside = folder / f".{name}.json.tmp-{os.getpid()}"
-    _write(aside, encode(document) + b"\n")
-    os.replace(aside, folder / f"{name}.json")
-    sync_folder(folder)
+    _replace(folder / f"{name}.json", encode(document) + b"\n")
 
 
 def prune(folder: Path, keep_last: int, keep_best: int, resumes: Sequence[Resumed] = ()) -> list[Path]:
@@ -210,7 +209,7 @@ def prune(folder: Path, keep_last: int, keep_best: int, resumes: Sequence[Resume
 
 def _pointed(path: Path) -> str:
     try:
-        return str(decode_object(path.read_bytes()).get("path"))
+        return str(decode_object(read_whole(path)).get("path"))
     except (OSError, ValueError):
         return ""
 
@@ -226,8 +225,10 @@ def _sums(folder: Path, leave_out: str = "") -> list[Json]:
 
 
 def _wrong_files(folder: Path, files: Any) -> list[str]:
+    if not isinstance(files, list) or not all(isinstance(entry, dict) for entry in files):
+        return [f"{folder / MANIFEST} names no files"]
     problems = []
-    for entry in files if isinstance(files, list) else []:
+    for entry in files:
         relative = PurePosixPath(str(entry.get("path")))
         path = folder / relative
         if relative.is_absolute() or ".." in relative.parts or path.is_symlink():
@@ -251,6 +252,14 @@ def _write(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(fd)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """A reader sees the old file or the new one, whole, even after a crash."""
+    aside = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    _write(aside, data)
+    os.replace(aside, path)
+    sync_folder(path.parent)
 
 
 def _settle(folder: Path) -> None:

@@ -76,14 +76,17 @@ class RunPaths:
         """`logs/SOURCE.log`; sources: coordinator, gateway, learner-RANK, inference-N, taskapp."""
         return self.logs / f"{source}.log"
 
-    def create(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> None:
-        """Make the folders (0700). `checkpoint_dir` (checkpoint.dir) is made and linked as `checkpoints`."""
+    def create(self, checkpoint_dir: str | os.PathLike[str] | None = None, job_id: str = "") -> None:
+        """Make the folders (0700). In `checkpoint_dir` (checkpoint.dir), which several runs may share, a folder of this
+        run's own is made, named as the run and by its job id, and linked as `checkpoints`."""
         make_folder(self.root, parents=True)
         for folder in (self.rollouts, self.control, self.control_done, self.weights, self.logs):
             make_folder(folder)
         if checkpoint_dir is not None and not os.path.lexists(self.checkpoints):
-            make_folder(Path(checkpoint_dir).absolute(), parents=True)
-            self.checkpoints.symlink_to(Path(checkpoint_dir).absolute(), target_is_directory=True)
+            name = self.root.name
+            own = Path(checkpoint_dir).absolute() / (name if name.endswith(job_id) else f"{name}-{job_id}")
+            make_folder(own, parents=True)
+            self.checkpoints.symlink_to(own, target_is_directory=True)
         elif not self.checkpoints.is_dir():
             make_folder(self.checkpoints)
 
@@ -108,15 +111,24 @@ class RunPaths:
 
         OSError (EINVAL): a FIFO, a device or the like is in its place.
         """
-        fd = self.open(name)
-        try:
-            about = os.fstat(fd)
-            if not stat.S_ISREG(about.st_mode):
-                raise OSError(errno.EINVAL, "it is not a regular file", str(name))
-            end = about.st_size if count is None else offset + count
-            return read_range(fd, offset, end)
-        finally:
-            os.close(fd)
+        return _read(self.open(name), name, offset, count)
+
+
+def read_whole(path: Path) -> bytes:
+    """A file below a checkpoint's folder, opened and refused as those of the run itself."""
+    return _read(_open_file(str(path), os.O_RDONLY, None), path)
+
+
+def _read(fd: int, name: str | os.PathLike[str], offset: int = 0, count: int | None = None) -> bytes:
+    """Closes `fd`."""
+    try:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(name))
+        end = about.st_size if count is None else offset + count
+        return read_range(fd, offset, end)
+    finally:
+        os.close(fd)
 
 
 def read_range(fd: int, start: int, end: int) -> bytes:
@@ -162,7 +174,7 @@ def _folder(root: Path, parts: tuple[str, ...]) -> Iterator[int]:
         os.close(fd)
 
 
-def _open_file(name: str, flags: int, folder: int) -> int:
+def _open_file(name: str, flags: int, folder: int | None) -> int:
     flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO in a file's place must not hang us
     if flags & os.O_CREAT:
         try:

@@ -69,7 +69,9 @@ def read_lines(
         data, more = _whole_lines(fd, start, stat.st_size, max_bytes or SLICE_BYTES)
     finally:
         os.close(fd)
-    rows, offsets, damaged = [], [], []
+    rows: list[Json] = []
+    offsets: list[int] = []
+    damaged: list[Damage] = []
     at = start
     if not data.endswith(b"\n") and data:
         damaged.append(Damage(paths.root / name, start, f"a line of more than {MAX_LINE_BYTES >> 20} MB"))
@@ -91,21 +93,6 @@ def read_lines(
                 damaged.append(Damage(paths.root / name, at, str(error)))
         at += len(line)
     return Slice(rows, Cursor(stat.st_ino, at), offsets, restarted, damaged, more)
-
-
-def read_all(paths: RunPaths, name: str) -> Slice:
-    """Every whole line of a file."""
-    found = read_lines(paths, name)
-    while found.more:
-        further = read_lines(paths, name, found.cursor)
-        if further.restarted:
-            found = further
-            continue
-        found.rows += further.rows
-        found.offsets += further.offsets
-        found.damaged += further.damaged
-        found.cursor, found.more = further.cursor, further.more
-    return found
 
 
 def seek_line(paths: RunPaths, name: str, key: Callable[[Json], Any], value: Any) -> Cursor:

@@ -120,7 +120,7 @@ class RunLock:
         return True
 
     def _content(self) -> Json:
-        identity = msgspec.to_builtins(self._identity)
+        identity: Json = msgspec.to_builtins(self._identity)
         return identity | {"attempt": self.attempt, "created_at": iso(time.time())}
 
     def _replace(self, old: int, watched: bool) -> bool:
@@ -163,6 +163,14 @@ class RunLock:
         except (OSError, ValueError):
             return None
         return status.get("pid"), status.get("beat")
+
+
+def holder_of(paths: RunPaths) -> ProcessId | None:
+    """Who holds a run's folder by its lock file, dead or alive; None: nobody, or somebody who cannot be named."""
+    try:
+        return _holder(paths.read("lock"))[1]
+    except FileNotFoundError:
+        return None
 
 
 def _holder(data: bytes) -> tuple[Json | None, ProcessId | None]:

@@ -85,6 +85,7 @@ class LogFile:
         self._secrets = tuple(secrets)
         self._rotate_bytes = rotate_bytes
         self._held = b""
+        self._fd = -1
         self._open()
         if attempt is not None:
             lead = b"" if self._ends_with_line() else b"\n"
@@ -138,13 +139,14 @@ class LogFile:
         self._size += len(data)
 
     def _rotate(self) -> None:
-        os.close(self._fd)
         for number in range(KEPT, 0, -1):
             older = self.path.with_name(f"{self.path.name}.{number}")
             newer = self.path if number == 1 else self.path.with_name(f"{self.path.name}.{number - 1}")
             if os.path.lexists(newer):
                 os.replace(newer, older)
+        full = self._fd  # closed last: where the disk refuses, what comes next still has its file
         self._open()
+        os.close(full)
 
     def _open(self) -> None:
         self._fd = self._paths.open(self.path.name, os.O_RDWR | os.O_APPEND | os.O_CREAT)

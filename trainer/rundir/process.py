@@ -7,6 +7,7 @@ import signal
 import socket
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -61,6 +62,16 @@ class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
         return cls(pid=pid, start_time=start_time, host=host_name(), boot_id=boot_id())
 
 
+def process_fields(identity: ProcessId) -> dict[str, Any]:
+    """`identity` and its process group, as status.json has them."""
+    try:
+        pgid = os.getpgid(identity.pid)
+    except (ProcessLookupError, PermissionError):
+        pgid = identity.pid
+    fields: dict[str, Any] = msgspec.to_builtins(identity)
+    return fields | {"pgid": pgid}
+
+
 def start_time_of(pid: int) -> int | None:
     """Start time of the process that has this pid on this machine.
 
@@ -84,7 +95,8 @@ def _start_time_without_proc(pid: int) -> int | None:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        return round(process.create_time() * 100)
+        created: float = process.create_time()  # in seconds
+        return round(created * 100)
     except psutil.Error:
         return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -16,7 +17,7 @@ import msgspec
 from trainer.rundir.checkpoints import Checkpoint, counting, list_checkpoints
 from trainer.rundir.closed import ClosedAt
 from trainer.rundir.jsonl import Json, decode_object
-from trainer.rundir.layout import INDEX_BYTES, SCHEMA, UPDATE_BYTES, RunPaths, text_segment, token_segment
+from trainer.rundir.layout import INDEX_BYTES, UPDATE_BYTES, RunPaths, text_segment, token_segment
 from trainer.rundir.lines import Cursor, Damage, Slice, read_lines, seek_line
 from trainer.rundir.process import ProcessId
 from trainer.rundir.records import TERMINAL_STATES
@@ -63,11 +64,6 @@ class RunReader:
             return decode_object(self.paths.read("status.json"))
         except (FileNotFoundError, ValueError):
             return None
-
-    def newer_schema(self) -> int | None:
-        """The folder's schema if a later version of this program wrote it: then not all of it is shown."""
-        schema = (self.status() or {}).get("schema")
-        return schema if isinstance(schema, int) and schema > SCHEMA else None
 
     def liveness(self, status: Json | None = None) -> Liveness:
         """Whether the coordinator lives, by its beat on this reader's own clock (WIRE 5.2).
@@ -173,10 +169,6 @@ class RunReader:
             )
         )
 
-    def metrics_after(self, cursor: Cursor | None = None) -> Slice:
-        """Lines of metrics.jsonl as written, after a cursor (None: all, in slices of 8 MB)."""
-        return self._noted(read_lines(self.paths, "metrics.jsonl", cursor))
-
     def metrics(self) -> list[Json]:
         """One object per (attempt, step) that counts, in order."""
         self._noted(self._metrics.refresh(self.paths))
@@ -258,8 +250,10 @@ class RunReader:
 
     def token_block(self, ref: list[int] | tuple[int, int, int]) -> dict[str, np.ndarray]:
         """Arrays [tokens] of the block at [segment, offset, bytes]. TokensRemoved, DamagedBlock."""
-        from trainer.rundir.tokens import TokensRemoved, decode_block
+        from trainer.rundir.tokens import DamagedBlock, TokensRemoved, decode_block
 
+        if not _is_place(ref):
+            raise DamagedBlock(f"{ref!r} is no place of a token block")
         segment, offset, count = ref
         name = token_segment(segment)
         try:
@@ -275,7 +269,7 @@ class RunReader:
     # How
 
     def _text(self, ref: Any) -> Json:
-        if not isinstance(ref, list) or len(ref) != 3 or not all(type(part) is int and part >= 0 for part in ref):
+        if not _is_place(ref):
             raise LookupError(f"{ref!r} is no place of a text")
         segment, offset, count = ref
         name = text_segment(segment)
@@ -312,7 +306,7 @@ class RunReader:
         return rows
 
     @staticmethod
-    def _count(path: Any, line_bytes: int) -> int:
+    def _count(path: Path, line_bytes: int) -> int:
         try:
             return path.lstat().st_size // line_bytes
         except FileNotFoundError:
@@ -328,6 +322,11 @@ class RunReader:
         if key not in self._damage_seen and len(self.damaged) < MAX_DAMAGE:
             self._damage_seen.add(key)
             self.damaged.append(damage)
+
+
+def _is_place(ref: Any) -> bool:
+    """[segment, offset, bytes], each as a file can have it."""
+    return isinstance(ref, list | tuple) and len(ref) == 3 and all(type(at) is int and 0 <= at < 1 << 53 for at in ref)
 
 
 def _seq(event: Json) -> int:
@@ -371,7 +370,8 @@ _INDEX_FIELDS = frozenset(
 @lru_cache(32)
 def _partial(fields: tuple[str, ...]) -> Callable[[bytes], Json]:
     """A decoder of objects that passes over all other fields."""
-    return msgspec.json.Decoder(TypedDict("Row", dict.fromkeys(fields, Any), total=False)).decode  # type: ignore
+    # No type checker knows a TypedDict whose fields are data.
+    return msgspec.json.Decoder(TypedDict("Row", dict.fromkeys(fields, Any), total=False)).decode  # type: ignore[operator]
 
 
 def _age_here(identity: ProcessId, status: Json) -> float:

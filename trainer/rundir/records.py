@@ -77,6 +77,33 @@ class EpisodeRecord(msgspec.Struct, kw_only=True):
     timings: dict[str, float] = {}
     extra: Json = {}  # further fields of the text line
 
+    def index_fields(self, n: int, attempt: int, t: float) -> Json:
+        """What the index has of it but where its text and its tokens are, the text line too. `t`: its end."""
+        return {
+            "n": n,
+            "cid": self.cid,
+            "attempt": attempt,
+            "step": self.step,
+            "iteration": self.iteration,
+            "split": self.split,
+            "seed": self.seed,
+            "group": self.group,
+            "member": self.member,
+            "try": self.try_,
+            "ver": self.versions(),
+            "turns": len(self.turns),
+            "tok": self.token_counts(),
+            "R": self.R,
+            "O": self.O,
+            "sr": self.sr,
+            "je": self.je,
+            "jo": self.jo,
+            "stop": self.stop,
+            "excl": self.exclusion.code if self.exclusion else None,
+            "t": t,
+            "wall": self.wall,
+        }
+
     def versions(self) -> list[int] | None:
         """[min, max] weight version of its sampled tokens."""
         seen = [span.weight_version for branch in self.branches for span in branch.spans]

@@ -22,7 +22,6 @@ from trainer.rundir.checkpoints import (
 from trainer.rundir.disk import remove_half_written
 from trainer.rundir.resume import Resumed
 
-SUM_BYTES = 64  # a sha256 in hexadecimal
 _ASIDE = re.compile(r"\.(step_\d+)\.(tmp|old)\Z")
 
 
@@ -73,12 +72,8 @@ def choose(
 
 
 def damaged(folder: Path) -> list[Path]:
-    """Finished checkpoints that no reader takes for one any more, by step: their manifest or STABLE has changed.
-
-    A STABLE that is not whole was never finished.
-    """
-    named = [path for path in folder.glob("step_*") if _is_checkpoint_name(path.name)]
-    finished = [path for path in named if (path / STABLE).is_file() and (path / STABLE).stat().st_size >= SUM_BYTES]
+    """Finished checkpoints that no reader takes for one any more, by step: their manifest or STABLE has changed."""
+    finished = [path.parent for path in folder.glob(f"step_*/{STABLE}") if _is_checkpoint_name(path.parent.name)]
     return sorted((path for path in finished if read_checkpoint(path) is None), key=_step_of)
 
 

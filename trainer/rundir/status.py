@@ -104,6 +104,8 @@ class Warned(msgspec.Struct, kw_only=True):
 
 
 class RunStatus(msgspec.Struct, kw_only=True):
+    """status.json, whole. A viewer reads every field as one that may be missing (WIRE 5.4)."""
+
     schema: int = SCHEMA
     job_id: str
     label: str
@@ -151,6 +153,21 @@ class RunStatus(msgspec.Struct, kw_only=True):
 
 _FIELDS = {field.encode_name for field in msgspec.structs.fields(RunStatus)}
 _REPLACED_WHOLE = {"waiting", "paused", "best", "last_checkpoint", "error", "results"}
+
+
+def begun(last: RunStatus, blank: RunStatus) -> RunStatus:
+    """The document of the last attempt, freed of what ended with it, as that of the attempt that `blank` names."""
+    ended = {"state", "phase", "end_reason", "waiting", "paused", "pipeline", "children", "finished_at"}
+    ended |= {"eta_s", "error", "results", "gateway", "engines", "task_app", "lag"}
+    own = {"job_id", "label", "attempt", "pid", "start_time", "pgid", "host", "boot_id"}
+    status = msgspec.structs.replace(
+        last,
+        schema=SCHEMA,
+        started_at=last.started_at or blank.created_at,
+        **{name: getattr(blank, name) for name in ended | own},
+    )
+    status.episodes.running = 0
+    return status
 
 
 def merged(status: RunStatus, changes: Mapping[str, Any]) -> RunStatus:

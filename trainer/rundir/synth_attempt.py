@@ -26,6 +26,7 @@ from trainer.rundir.synth_data import (
     system_metrics,
     turn_record,
 )
+from trainer.rundir.synth_end import STALLED_S, finish, tear
 from trainer.rundir.synth_judge import SynthJudge
 from trainer.rundir.synth_logs import SynthLogs
 from trainer.rundir.writer import RunWriter
@@ -86,10 +87,12 @@ class Attempt:
         for iteration in range(self.first, self.last + 1):
             self._iteration(iteration)
             yield iteration
-        self._end(end)
+        if end == "stalled":
+            self.clock.now += STALLED_S
+        finish(self.writer, end, self.last * self.config.updates, self.clock.now)
         self.close()
         if end == "torn":
-            _tear(self.writer)
+            tear(self.writer)
 
     def close(self) -> None:
         self.writer.close()
@@ -360,38 +363,6 @@ class Attempt:
         )
         self.writer.note(last_checkpoint=reached, best=reached)
 
-    def _end(self, end: str) -> None:
-        writer, step = self.writer, self.last * self.config.updates
-        if end in ("healthy", "collapsed"):
-            writer.event("rl.train.completed", "Training completed", step=step)
-            writer.event("rl.job.completed", "Job completed", step=step)
-            writer.status(state="succeeded", phase="done", end_reason="completed", results={"status": "succeeded"})
-        elif end == "failed":
-            failure = {
-                "code": "http_error",
-                "message": "The task app answered 500 to the last 8 episodes.",
-                "hint": "Look at its log, then go on with --resume.",
-            }
-            writer.event("rl.train.failed", failure["message"], step=step, level="error", **_data(failure))
-            writer.event("rl.job.failed", failure["message"], step=step, level="error", **_data(failure))
-            writer.status(state="failed", phase="done", end_reason="error", error=failure)
-        elif end == "stalled":
-            waiting = {"for": "task_app", "on": "32 task app replies", "since": self.clock.now}
-            self.clock.now += 900
-            writer.event(
-                "rl.pipeline.backpressure",
-                "Waiting for 32 task app replies",
-                step=step,
-                level="warning",
-                reason="task_app",
-                seconds=900,
-            )
-            writer.status(phase="waiting", waiting=waiting, pipeline={"running": 32, "need": 32})
-
-
-def _data(failure: dict[str, str]) -> dict[str, str]:
-    return {"code": failure["code"], "error": failure["message"], "hint": failure["hint"]}
-
 
 def _identity(kind: str) -> ProcessId:
     """This process, or one of this pid that ended before it: then the run's process is gone for sure."""
@@ -399,11 +370,3 @@ def _identity(kind: str) -> ProcessId:
     if kind in _ALIVE_KINDS:
         return here
     return msgspec.structs.replace(here, start_time=max(0, here.start_time - 1))
-
-
-def _tear(writer: RunWriter) -> None:
-    """Cut the last line of each file in two, as a power cut does."""
-    rollouts = sorted(writer.paths.rollouts.iterdir())
-    for path in [writer.paths.events, writer.paths.metrics, *rollouts]:
-        if path.stat().st_size > 20:
-            os.truncate(path, path.stat().st_size - 20)

@@ -36,20 +36,18 @@ class SynthJudge:
         event = float(np.clip(env + 0.15 * noise[2], 0, 1))
         seconds = 1.2 + 0.8 * float(abs(noise[3]))
         call: dict[str, Any] = {**ABOUT, "step": step, "iteration": iteration, "n": None, "cid": cid, "key": cid}
-        times = {"kind": "both", "turn": None, "t_queued": now, "t_start": now + 0.1}
+        call |= {"kind": "both", "turn": None, "t_queued": now, "t_start": now + 0.1}
         tries = int(self._random.random() < 0.04)
         for number in range(tries):
             code = _FAILURES[int(self._random.integers(len(_FAILURES)))]
             wall = TIMEOUT_S if code == "judge_transient" else seconds
             reply = _BAD if code == "judge_unparsable" else ""
-            failed = JudgeRecord(status="failed", code=code, reply=reply, wall_s=wall, try_=number, **call, **times)
+            failed = JudgeRecord(status="failed", code=code, reply=reply, wall_s=wall, try_=number, **call)
             self._writer.judge(failed)
         tracks = {"fact": fact, "style": style}
         outcome = (fact + style) / 2
-        spent = {"tokens_in": 900, "tokens_out": 80, "cost_usd": 0.00008, "http": 200}
-        self._writer.judge(
-            JudgeRecord(total=outcome, tracks=tracks, reply="{}", wall_s=seconds, try_=tries, **call, **times, **spent)
-        )
+        call |= {"tokens_in": 900, "tokens_out": 80, "cost_usd": 0.00008, "http": 200}
+        self._writer.judge(JudgeRecord(total=outcome, tracks=tracks, reply="{}", wall_s=seconds, try_=tries, **call))
         for name, score in tracks.items():
             self._tracks.setdefault(name, []).append(score)
         self._seconds.append(seconds)

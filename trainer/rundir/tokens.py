@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from trainer.rollout.types import Branch
@@ -39,7 +39,12 @@ def behaviour_arrays(branch: Branch) -> dict[str, np.ndarray]:
     import numpy as np
 
     count = len(branch.ids)
-    columns = {"ids": branch.ids, "mask": branch.mask, "turn": branch.turn, "logp_behavior": branch.logp}
+    columns: dict[str, Sequence[float]] = {
+        "ids": branch.ids,
+        "mask": branch.mask,
+        "turn": branch.turn,
+        "logp_behavior": branch.logp,
+    }
     for name, values in columns.items():
         if len(values) != count:
             raise ValueError(f"{name} has {len(values)} entries for {count} tokens")

@@ -9,11 +9,12 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
 
+from trainer.rollout.types import Branch
 from trainer.rundir.disk import (
     SPARE_BYTES,
     AppendFile,
@@ -29,7 +30,6 @@ from trainer.rundir.fixed import index_line, update_line
 from trainer.rundir.jsonl import Json, decode_object, encode, encode_line, iso
 from trainer.rundir.layout import (
     INDEX_BYTES,
-    SCHEMA,
     TEXT_SEGMENT_BYTES,
     TOKEN_SEGMENT_BYTES,
     UPDATE_BYTES,
@@ -37,10 +37,10 @@ from trainer.rundir.layout import (
     text_segment,
     token_segment,
 )
-from trainer.rundir.process import ProcessId
+from trainer.rundir.process import ProcessId, process_fields
 from trainer.rundir.records import EVENTS_WITH_STEP, TERMINAL_STATES, EpisodeRecord, GroupRecord, JudgeRecord
 from trainer.rundir.segments import Segments
-from trainer.rundir.status import RunStatus, merged, with_latest
+from trainer.rundir.status import RunStatus, begun, merged, with_latest
 from trainer.rundir.textcut import encode_episode
 from trainer.rundir.tokens import behaviour_arrays, encode_block
 
@@ -76,7 +76,7 @@ class RunWriter:
         self.disk_full = False
         self._disk = disk or Disk()
         self._clock = clock
-        self.paths.create(checkpoint_dir)
+        self.paths.create(checkpoint_dir, job_id)
         remove_half_written(self.paths.root)
         self._reserve = Reserve(self.paths, self._disk)
         if not self._reserve.take():
@@ -177,8 +177,10 @@ class RunWriter:
         before = self._text.position(), self._tokens.position()
         try:
             branches = [self._branch(n, number, branch) for number, branch in enumerate(record.branches)]
-            fields = self._index_fields(n, record, branches)
+            arr = branches[0]["arr"] if branches else None
+            fields = record.index_fields(n, self.attempt, record.t or self._clock())
             text = fields | {
+                "arr": arr,
                 "turns": msgspec.to_builtins(record.turns, enc_hook=lambda value: value),
                 "rewards": record.rewards,
                 "judge": record.judge,
@@ -193,7 +195,6 @@ class RunWriter:
                 **record.extra,
             }
             place = self._text.append(encode_episode(text) + b"\n")
-            arr = fields.pop("arr")
             self._append(self._index, index_line(fields | {"text": place, "arr": arr}))
         except BaseException:
             self._text.cut_back(before[0])
@@ -202,7 +203,7 @@ class RunWriter:
         self.next_n = n + 1
         return n
 
-    def _branch(self, n: int, number: int, branch: Any) -> Json:
+    def _branch(self, n: int, number: int, branch: Branch) -> Json:
         arrays = behaviour_arrays(branch)
         return {
             "weight": branch.weight,
@@ -212,33 +213,6 @@ class RunWriter:
             "spans": msgspec.to_builtins(branch.spans),
             "prefix": branch.prefix,
             "arr": self._tokens.append(encode_block(n, number, self.attempt, arrays)),
-        }
-
-    def _index_fields(self, n: int, record: EpisodeRecord, branches: list[Json]) -> Json:
-        return {
-            "n": n,
-            "cid": record.cid,
-            "attempt": self.attempt,
-            "step": record.step,
-            "iteration": record.iteration,
-            "split": record.split,
-            "seed": record.seed,
-            "group": record.group,
-            "member": record.member,
-            "try": record.try_,
-            "ver": record.versions(),
-            "turns": len(record.turns),
-            "tok": record.token_counts(),
-            "R": record.R,
-            "O": record.O,
-            "sr": record.sr,
-            "je": record.je,
-            "jo": record.jo,
-            "stop": record.stop,
-            "excl": record.exclusion.code if record.exclusion else None,
-            "t": record.t or self._clock(),
-            "wall": record.wall,
-            "arr": branches[0]["arr"] if branches else None,
         }
 
     def update(self, n: int, *, step: int, iteration: int, kind: str, **fields: Any) -> None:
@@ -323,25 +297,12 @@ class RunWriter:
     def _first_status(self, job_id: str, label: str, identity: ProcessId) -> RunStatus:
         """The document of the last attempt, freed of what ended with it; a fresh one if there is none."""
         now = iso(self._clock())
-        blank = RunStatus(job_id=job_id, label=label, attempt=self.attempt, created_at=now, **_process_fields(identity))
+        blank = RunStatus(job_id=job_id, label=label, attempt=self.attempt, created_at=now, **process_fields(identity))
         try:
-            status = msgspec.convert(decode_object(self.paths.read("status.json")), RunStatus)
+            last = msgspec.convert(decode_object(self.paths.read("status.json")), RunStatus)
         except (OSError, ValueError):
-            status = blank
-        fresh = {"state", "phase", "end_reason", "waiting", "paused", "pipeline", "children", "finished_at"}
-        fresh |= {"eta_s", "error", "results", "gateway", "engines", "task_app", "lag"}
-        status = msgspec.structs.replace(
-            status,
-            schema=SCHEMA,
-            job_id=job_id,
-            label=label,
-            attempt=self.attempt,
-            started_at=status.started_at or now,
-            **_process_fields(identity),
-            **{name: getattr(blank, name) for name in fresh},
-        )
-        status.episodes.running = 0
-        return status
+            last = blank
+        return begun(last, blank)
 
     # Room and time
 
@@ -374,7 +335,7 @@ class RunWriter:
                 file.close()
             self._reserve.give_up()
 
-    def __enter__(self) -> RunWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -406,14 +367,6 @@ class RunWriter:
         file = AppendFile(self.paths, name, self._disk)
         file.cut_to_multiple(line_bytes)
         return file
-
-
-def _process_fields(identity: ProcessId) -> Json:
-    try:
-        pgid = os.getpgid(identity.pid)
-    except (ProcessLookupError, PermissionError):
-        pgid = identity.pid
-    return msgspec.to_builtins(identity) | {"pgid": pgid}
 
 
 def _last_seq(events: AppendFile) -> int:

@@ -54,7 +54,7 @@ def to_json(value: object, path: str = "", parents: tuple[int, ...] = ()) -> Any
     if isinstance(value, (list, tuple, set, frozenset)):
         return [to_json(v, f"{path}[{i}]", inside) for i, v in enumerate(value)]
     if hasattr(value, "model_dump"):
-        return to_json(dict(value), path, inside)  # type: ignore[call-overload]
+        return to_json(dict(value), path, inside)  # type: ignore[call-overload]  # pydantic's
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         return to_json(fields, path, inside)

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from trainer.taskapp.bodies import ACCEPTED, Echoes, no_cookies, parts
 from trainer.taskapp.codes import clean
 from trainer.taskapp.contracts import ServiceInfo, TaskInfo, Taskset
 from trainer.taskapp.errors import (
@@ -42,7 +43,7 @@ MAX_REDIRECTS = 5
 ABORT_S = 5.0  # an app that does not take an abort by then is left alone
 MAX_RETRY_AFTER_S = 60.0
 RETRYABLE_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
-_SECRET_MIN_CHARS = 8  # a shorter key would be replaced inside ordinary words
+MAX_VALUES = 2_000_000  # of a body: as objects an empty list takes twenty times its three bytes
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -90,6 +91,9 @@ class Answer:
         if self.too_large:
             limit = f"the answer is over {MAX_BODY_BYTES} bytes; reading stopped"
             raise RolloutFailure("bad_json", {"at": len(self.body)}, limit, retryable=False)
+        if sum(map(self.body.count, (b",", b"[", b"{"))) > MAX_VALUES:
+            limit = f"the answer has more than {MAX_VALUES:,} values"
+            raise RolloutFailure("bad_json", {"at": 0}, limit, retryable=False)
         try:
             text = self.body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -138,7 +142,7 @@ class TaskAppClient:
         self._observe = observe
         self._dropped: tuple[tuple[str, ...], ...] = ()
         self._aborts: set[asyncio.Task[None]] = set()
-        self._secrets = [key.encode() for key in keys if len(key) >= _SECRET_MIN_CHARS]
+        self._echoes = Echoes(keys)
         insecure = os.environ.get("RLTUI_INSECURE_TLS") == "1"
         if insecure:
             self.notes.append("RLTUI_INSECURE_TLS=1: certificates of the task app are not checked")
@@ -149,7 +153,8 @@ class TaskAppClient:
 
         def make(limits: httpx.Limits) -> httpx.AsyncClient:
             return httpx.AsyncClient(
-                headers=auth_headers(keys),
+                headers={**auth_headers(keys), **ACCEPTED},
+                cookies=no_cookies(),
                 timeout=httpx.Timeout(None, connect=GATE_TIMEOUT_S),
                 limits=limits,
                 verify=verify,
@@ -253,7 +258,9 @@ class TaskAppClient:
             detail = {"status": f"nothing ({_transport(error)})", "tries": 1}
             raise RolloutFailure("http_error", detail, clean(str(error))) from None
         self._check_status(answer)
-        return parse_rollout(answer.json(), cid=cid, raw=answer.evidence)
+        parsed = parse_rollout(answer.json(), cid=cid, raw=answer.evidence)
+        parsed.status, parsed.body_bytes = answer.status, len(answer.body)
+        return parsed
 
     async def abort(self, run_id: str) -> None:
         """Best effort: tells the app to give up an episode; whatever it answers is ignored."""
@@ -353,16 +360,17 @@ class TaskAppClient:
         raise self._rejected("redirect", answer, f"the task app redirects more than {MAX_REDIRECTS} times")
 
     async def _read(self, response: httpx.Response) -> Answer:
+        """An app that echoes our headers must not bring the key into a record."""
         body = bytearray()
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                return Answer(response.status_code, response.headers, bytes(body[:EVIDENCE_CHARS]), True)
-        content = bytes(body)
-        leaked = any(secret in content for secret in self._secrets)
-        for secret in self._secrets:  # an app that echoes our headers must not bring the key into a record
-            content = content.replace(secret, b"***")
-        return Answer(response.status_code, response.headers, content, False, leaked)
+        too_large = False
+        async for part in parts(response):
+            body += part
+            if too_large := len(body) > MAX_BODY_BYTES:
+                del body[4 * EVIDENCE_CHARS :]
+                break
+        given = bytes(body)
+        content = self._echoes.hidden(given)
+        return Answer(response.status_code, response.headers, content, too_large, content != given)
 
     def _shown(self) -> str:
         """The base URL without a password in it."""
@@ -425,6 +433,7 @@ def _transport(error: httpx.HTTPError) -> str:
         (httpx.ConnectTimeout, "no connection in time"),
         (httpx.ConnectError, "no connection"),
         (httpx.RemoteProtocolError, "connection closed in mid-answer"),
+        (httpx.DecodingError, "an answer that cannot be decoded"),
         (httpx.TransportError, "connection lost"),
     )
     words = next((text for kind, text in names if isinstance(error, kind)), type(error).__name__)

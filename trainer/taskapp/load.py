@@ -39,7 +39,7 @@ def _import(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(module_spec)
     sys.path.insert(0, str(path.parent))
     sys.modules.setdefault(path.stem, module)
-    _guard(lambda: module_spec.loader.exec_module(module), f"{path.name} failed while it was loaded")  # type: ignore[union-attr]
+    _guard(lambda: module_spec.loader.exec_module(module), f"{path.name} failed while it was loaded")
     return module
 
 

@@ -21,6 +21,11 @@ from trainer.taskapp.reading import (
     text_of,
 )
 
+MAX_EXTRA, EXTRA_CHARS = 20, 500
+_READ = frozenset(
+    "aborted event_objectives inference_url metrics ops_executed outcome_objectives outcome_reward pipeline_metadata "
+    "reward_info run_id status_detail steps success_status trace trace_correlation_id trajectories".split()
+)
 _KNOWN_PARTS = ("metrics", "reward_info", "trace", "trajectories", "steps")
 _FAILURE = re.compile(
     r"(?!succe).*(fail|error|timeout|timed.?out|abort|cancel|crash|killed|unreachable)", re.IGNORECASE
@@ -56,6 +61,9 @@ class ParsedRollout:
     metrics: Json
     decision_samples: list[Any]
     inference_url: str | None  # as echoed
+    extra: Json = field(default_factory=dict)  # top-level fields that mean nothing here, the short ones
+    status: int | None = None  # of the HTTP answer
+    body_bytes: int | None = None
 
 
 def parse_rollout(body: object, *, cid: str, raw: str | None = None) -> ParsedRollout:
@@ -106,6 +114,7 @@ def _parse(body: object, cid: str) -> ParsedRollout:
         metrics=metrics,
         decision_samples=listing(first.get("decision_samples")),
         inference_url=url,
+        extra=_extra(top),
     )
 
 
@@ -123,6 +132,18 @@ def check_against_calls(parsed: ParsedRollout, *, calls: int, failed: list[tuple
         parsed.warnings.append("num_steps_mismatch")
     if calls > max_turns:
         parsed.warnings.append("more_calls_than_turns")
+
+
+def _extra(top: Json) -> Json:
+    """What the app sent besides: at most 20 fields, each of at most 500 characters as JSON."""
+    found: Json = {}
+    for name, value in top.items():
+        if name in _READ or len(found) == MAX_EXTRA or value is None or len(name) > 100:
+            continue
+        scalar = isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= EXTRA_CHARS)
+        if scalar or (isinstance(value, dict | list) and len(evidence_of(value)) <= EXTRA_CHARS):
+            found[name] = value
+    return found
 
 
 def evidence_of(body: object) -> str:

@@ -32,6 +32,7 @@ from trainer.taskapp.errors import TaskAppError
 from trainer.taskapp.proxy import ProxyConfig, Vendor, relay, vendors
 from trainer.taskapp.reading import mapping
 from trainer.taskapp.replies import json_response, read_json, refuse
+from trainer.taskapp.slow import Timely
 
 log = logging.getLogger("trainer.taskapp")
 
@@ -133,8 +134,10 @@ def check_bind(host: str, *, has_key: bool) -> None:
 
 
 def server_config(app: Any, **options: Any) -> uvicorn.Config:
-    """uvicorn as task apps want it: no access log, warnings only, quick to end."""
-    return uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S, **options)
+    """uvicorn as task apps want it: no access log, warnings only, quick to end, no patience with half a request."""
+    return uvicorn.Config(
+        app, http=Timely, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S, **options
+    )
 
 
 def run_task_app(
@@ -167,7 +170,7 @@ def _guarded(config: TaskAppConfig, endpoint: Endpoint, *, open_to_all: bool = F
             return await endpoint(request)
         except HTTPException:
             raise
-        except Exception:
+        except Exception:  # of the app's own code, whatever it is
             error_id = secrets.token_hex(6)
             log.exception("error %s in %s %s", error_id, request.method, request.url.path)
             message = f"the task app failed; its log has the cause under {error_id}"
@@ -269,7 +272,7 @@ async def _read_request(request: Request) -> RolloutRequest:
     except ValidationError as error:
         fields = error.errors(include_url=False, include_input=False, include_context=False)
         detail = [{**item, "loc": ["body", *item["loc"]]} for item in fields]
-        raise HTTPException(422, detail=detail) from None  # type: ignore[arg-type]
+        raise HTTPException(422, detail=detail) from None  # type: ignore[arg-type]  # as in `refuse`
 
 
 def _proxy(vendor: Vendor, hint: str | None) -> Endpoint:

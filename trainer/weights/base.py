@@ -20,16 +20,6 @@ class WeightSyncError(RuntimeError):
     hint = "see logs/inference-0.log"
 
 
-class WeightSyncMismatch(WeightSyncError):
-    """The engine confirmed the weights, twice, and does not run them."""
-
-    code = "weight_sync_mismatch"
-    hint = (
-        "resume from the last checkpoint; if it comes back, try another training.weight_sync.mode, or direct = false, "
-        "and see logs/inference-0.log"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class CanaryFigures:
     """In nats, of the replica that did worst."""
@@ -43,6 +33,8 @@ class CanaryFigures:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
+    """New weights that every replica serves, and what that took."""
+
     version: int
     seconds: float
     bytes: int
@@ -62,6 +54,17 @@ class SyncReport:
             "canary/undecided": float(self.canary.undecided),
             "canary/failed": float(self.canary.failed),
         }
+
+
+class WeightSyncMismatch(WeightSyncError):
+    """The engine confirmed the weights, twice, and does not run them. `report`: of the second sending."""
+
+    code = "weight_sync_mismatch"
+    hint = "if it comes back, try another training.weight_sync.mode, and see D18 of rltui doctor RUN"
+
+    def __init__(self, message: str, report: SyncReport) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class WeightSync(ABC):

@@ -5,7 +5,8 @@ of the engine's likeliest tokens is compared, token by token. A version number t
 little, since rounding shifts them.
 
 Both changes carry rounding noise of about the same size, that of two versions each. So the slope is that of total
-least squares: an ordinary regression on a noisy learner comes out too flat just where changes are small.
+least squares: an ordinary regression on a noisy learner comes out too flat just where changes are small. The noise is
+that of version 0 or, where it is more, of the last verified version: in bf16 it grows as an adapter does.
 
 Axes: P prefixes, K candidates.
 """
@@ -46,11 +47,13 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """What a canary says of one replica."""
+
     verdict: Verdict
     slope: float | None  # of the engine's change on the learner's; None where they share too few candidates
     residual: float  # spread around that line, in nats
     change: float  # spread of the learner's change, in nats
-    noise: float  # of the first version measured, in nats
+    noise: float  # that it was held against, in nats
 
 
 def candidates(tops: Tops) -> tuple[NDArray[np.int32], Floats]:
@@ -71,8 +74,9 @@ def judge(before: Reading, tops: Tops, learner: Floats, now: Reading, noise: flo
         tops: the engine's answers now.
         learner: [P, K], of `before.tokens` now.
         now: at the engine's candidates of now.
-        noise: of the first version measured, in nats.
+        noise: of the first version measured, in nats; that of `before` counts where it is more.
     """
+    noise = max(noise, before.noise)
     if not all(np.isfinite(values).all() for values in (now.engine, now.learner, learner)):
         return Finding("failed", None, inf, inf, noise)
     engine = _engine_now(before, tops, learner)

@@ -25,7 +25,7 @@ from trainer.weights.readings import Ids, ask_engine, ask_learner, pack_reading,
 
 @dataclass(frozen=True, slots=True)
 class _Verified:
-    """Of one replica: its last verified reading, and the noise of its first one."""
+    """Of one replica: its last verified reading, and the noise of its first one, which no later one lowers."""
 
     reading: Reading
     noise: float
@@ -78,7 +78,9 @@ class VerifiedSync(WeightSync):
             findings = await self._check()
             if _worst(findings) == "failed":
                 self._failed += 1
-                raise WeightSyncMismatch(_mismatch(version, self._learner.steps, _shown(findings)))
+                told = _mismatch(version, self._learner.steps, _shown(findings))
+                failed = replace(report, verified=False, canary=self._figures(findings), resent=True)
+                raise WeightSyncMismatch(told, failed)
         return replace(
             report,
             seconds=time.monotonic() - started,

@@ -7,9 +7,12 @@ from math import sqrt
 from rltui.doctor.maths import mean
 from rltui.doctor.record import Record
 from rltui.doctor.rule import Bands, Reading, State, none, over, rule, times
+from rltui.text import clean
 from rltui.words import short
 
 MEAN, STD, COUNT = "eval/reward_mean", "eval/reward_std", "eval/episodes"
+# How training always samples, whatever these keys of [policy] say: evaluation alone follows them.
+PLAIN: dict[str, str | int] = {"top_p": 1, "top_k": "off", "repetition_penalty": 1}
 
 
 def independent(record: Record, episodes: float) -> float:
@@ -29,6 +32,22 @@ def standard_error(record: Record) -> tuple[float, float] | None:
     return max(std / sqrt(n), 0.5 / n), n
 
 
+def ways_of_sampling(record: Record) -> str:
+    """What evaluation does otherwise than training, each with both values; empty: nothing is known to differ."""
+    here, there = record.number("policy.temperature"), record.number("evaluation.temperature")
+    if here is None or there is None:
+        return ""
+    differ = [f"temperature {here:g} and {there:g}"] if here != there else []
+    for key, plain in PLAIN.items() if there > 0 else ():  # greedy play has no use for them
+        value = record.number(f"policy.{key}")
+        if value is not None and value != plain:
+            differ.append(f"{key} {plain} and {value:g}")
+    mode, other = (record.value(f"{part}.thinking_mode") for part in ("rollout", "evaluation"))
+    if other is not None and other != mode:
+        differ.append(f"thinking_mode {clean(mode or 'not set', 20)} and {clean(other, 20)}")
+    return f" Training and evaluation sample with {', '.join(differ)}." if differ else ""
+
+
 @rule(
     "D04",
     "training over evaluation",
@@ -46,17 +65,13 @@ def ahead(record: Record, band: Bands) -> Reading:
     if step < 1 or len(train) < 5:
         return none("needs 5 iterations before")
     ahead = (mean(train) - held_out) / error[0]
-    here, there = record.number("policy.temperature"), record.number("evaluation.temperature")
-    ways = ""
-    if here is not None and there is not None and here != there:
-        ways = f" Training samples at temperature {here:g}, evaluation at {there:g}."
     return Reading(
         over(ahead, band["watch"], band["act"]),
         ahead,
         f"{ahead:+.1f} errors",
         f"< {band['watch']:g} errors",
         f"At step {step:.0f} training has {short(mean(train))}, evaluation {short(held_out)}, give or take "
-        f"{short(error[0])}.{ways}",
+        f"{short(error[0])}.{ways_of_sampling(record)}",
     )
 
 

@@ -24,7 +24,7 @@ def agreement(record: Record, band: Bands) -> Reading:
         return none("needs 5 iterations" if found else "no judge was asked")
     here = mean(found)
     apart = ""
-    lines = [slope(*zip(*points, strict=True)) for points in _pair(record, window)]  # type: ignore[arg-type]
+    lines = [slope(*zip(*points, strict=True)) for points in _pair(record, window)]
     if len(lines) == 2 and all(line is not None and abs(line.rise) > 2 * line.error for line in lines):
         env, judge = (line.rise for line in lines if line is not None)
         if env < 0 < judge:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log10
 
 from rltui.doctor.maths import mean, median
 from rltui.doctor.record import Record
 from rltui.doctor.rule import Bands, Reading, State, none, over, percent, rule, times, worst
-from rltui.doctor.rules.rewards import flat
+from rltui.doctor.rules.rewards import GOOD, flat
 from rltui.words import short
 
 UPDATE, NORM, CLIPPED, SKIPPED = "optim/update_ratio", "optim/grad_norm", "optim/clipped_frac", "optim/skipped"
@@ -76,7 +77,8 @@ def length(record: Record, band: Bands) -> Reading:
 @rule(
     "D10",
     "cut episodes",
-    "Episodes are cut before they can succeed.",
+    "Episodes end at a limit. That harms where what is cut off would have counted; while the reward rises it may be "
+    "the task itself, such as one for short answers.",
     ("rollout.max_turns", "policy.max_tokens", "vllm.max_model_len", "training.mask_truncated"),
     metrics=("length/truncated", *CUTS),
     window="20 iterations",
@@ -84,8 +86,8 @@ def length(record: Record, band: Bands) -> Reading:
 def cut(record: Record, band: Bands) -> Reading:
     window = int(band["window"])
     count = min(window, record.count("length/truncated"))
-    if count < 3:
-        return none(f"needs 3 iterations, has {count}")
+    if count < 5:
+        return none(f"needs 5 iterations, has {count}")
     first, last = record.recent_points("length/truncated", window)[0][0], record.step
     # An iteration without a stop reason has no value for it: it counts as 0 there.
     cuts = {name: sum(y for x, y in record.recent_points(name, window) if first <= x <= last) / count for name in CUTS}
@@ -102,7 +104,18 @@ def cut(record: Record, band: Bands) -> Reading:
         ),
     ]
     speaking = [part for part in parts if part.state is not State.OK]
-    return worst(*sorted(speaking or parts, key=lambda part: -(part.value or 0)))
+    found = worst(*sorted(speaking or parts, key=lambda part: -(part.value or 0)))
+    return _as_it_harms(found, record, band)
+
+
+def _as_it_harms(found: Reading, record: Record, band: Bands) -> Reading:
+    """Cut or not, nearly all of it has full reward; and what still learns needs no one at once."""
+    full, solved = record.recent(GOOD, 10), band["solved"]
+    if found.state is not State.OK and full and mean(full) >= solved:
+        return replace(found, state=State.OK, says=f"{found.says} Nearly every group has full reward all the same.")
+    if found.state is State.ACT and not flat(record, 50, 2.0):
+        return replace(found, state=State.WATCH, says=f"{found.says} The reward is not flat.")
+    return found
 
 
 def _cut(band: Bands, share: float, metric: str, how: str, keys: tuple[str, ...]) -> Reading:
@@ -176,8 +189,8 @@ def too_small(record: Record, band: Bands) -> Reading:
 
 @rule(
     "D22",
-    "gradient spikes",
-    "Spikes of the gradient: a bad batch, the rate, or a ratio far out.",
+    "gradient norm",
+    "A spike: a bad batch, the rate, or a ratio far out. Clipped all the time: max_grad_norm sets the size of a step.",
     ("training.learning_rate", "training.max_grad_norm"),
     metrics=(NORM, CLIPPED),
     window="50 steps",
@@ -207,7 +220,8 @@ def even(record: Record, band: Bands) -> Reading:
         share,
         f"{percent(share)} clipped",
         f"< {percent(band['clipped'])}",
-        f"{percent(share)} of the gradients were clipped to training.max_grad_norm.",
+        f"{percent(share)} of the gradients were clipped to training.max_grad_norm. Where these are no "
+        f"spikes, raise it: the median is {short(middle)}.",
         metric=CLIPPED,
         keys=("training.max_grad_norm", "training.learning_rate"),
     )
@@ -217,7 +231,8 @@ def even(record: Record, band: Bands) -> Reading:
 @rule(
     "D23",
     "skipped steps",
-    "A loss, gradient or log-probability was not finite: the step is skipped, and the third in a row ends the run.",
+    "A loss, gradient or log-probability was not finite, or most ratios exploded: the step is skipped, and the third "
+    "in a row ends the run.",
     ("training.dtype", "training.learning_rate"),
     metrics=(SKIPPED, "gspo/loss", TRAINABLE),
     window="50 steps",

@@ -14,7 +14,7 @@ ZERO, GOOD, BAD = "reward/frac_zero_std", "reward/frac_all_good", "reward/frac_a
 def flat(record: Record, steps: int, errors: float) -> bool | None:
     """Whether the reward does not rise by more than so many standard errors; None: too few points."""
     points = record.within(REWARD, steps)
-    line = slope(*zip(*points, strict=True)) if len(points) >= 8 else None  # type: ignore[arg-type]
+    line = slope(*zip(*points, strict=True)) if len(points) >= 8 else None
     return None if line is None else line.rise <= errors * line.error
 
 
@@ -58,7 +58,7 @@ def rising(record: Record, band: Bands) -> Reading:
         return none(f"needs {window} steps, has {record.step}")
     if len(points) < 8:
         return none(f"needs 8 values, has {len(points)}")
-    line = slope(*zip(*points, strict=True))  # type: ignore[arg-type]
+    line = slope(*zip(*points, strict=True))
     assert line is not None
     errors = line.rise / line.error if line.error else (99.0 if line.rise > 0 else 0.0)
     solved = record.recent(GOOD, 10)

@@ -105,7 +105,7 @@ def canary(record: Record, band: Bands) -> Reading:
                 factor,
                 f"residual {times(factor)}",
                 f"< {times(band['residual'])} noise",
-                f"What the slope leaves over is {short(residual)}, {times(factor)} the noise of version 0.",
+                f"What the slope leaves over is {short(residual)}, {times(factor)} the noise of a right sync.",
                 metric="canary/residual",
             )
         )

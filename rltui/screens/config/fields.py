@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MARK = 3  # cells before the name: a space, the sign, a space
 NAME_MIN, NAME_MAX = 16, 30
 VALUE_MIN, VALUE_MAX = 12, 40
+NOTE_MIN = 8  # what is shorter says nothing: "default" is the least
 GAP = 2
 STATE_STYLES = {
     "default": "dim",
@@ -48,9 +49,15 @@ class Columns:
 
 
 def columns(rows: Sequence[Row], width: int, *, whole_keys: bool) -> Columns:
-    """Names as wide as the longest, within a share of the line; values as wide as the rest allows."""
+    """Names as wide as the longest, within a share of the line; values as wide as the rest allows. Where no note fits
+    names and values have its room."""
     longest = max((cell_len(row.key if whole_keys else row.name) for row in rows), default=NAME_MIN)
-    name = max(NAME_MIN, min(longest, NAME_MAX + 10 * whole_keys, int(width * 0.42)))
+    room = width - MARK - GAP
+    if room - NAME_MIN - VALUE_MIN - GAP < NOTE_MIN:
+        name = max(NAME_MIN, min(longest, room - VALUE_MIN))
+        return Columns(name, max(VALUE_MIN, room - name))
+    most = min(NAME_MAX + 10 * whole_keys, int(width * 0.42), room - VALUE_MIN - GAP - NOTE_MIN)
+    name = max(NAME_MIN, min(longest, most))
     value = max(VALUE_MIN, min(VALUE_MAX, int((width - MARK - name) * 0.42)))
     return Columns(name, value)
 

@@ -58,6 +58,7 @@ class FormScreen(AppScreen):
     def __init__(self) -> None:
         super().__init__(name="config")
         self.form: Form | None = None
+        self.back = ""  # the screen that escape leads to, once
         self.checked: Checked | None = None
         self.view: View | None = None
         self.section = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual import on
 
 from rltui.screens.config.form_screen import FormScreen
+from rltui.screens.own_app import own_app
 from rltui.widgets.lines import focus_now
 from rltui.widgets.prompt import Prompt
 
@@ -57,6 +58,9 @@ class SearchingScreen(FormScreen):
     def action_back(self) -> None:
         if self.search:
             self.end_search()
+        elif self.back:
+            back, self.back = self.back, ""
+            own_app(self).go(back)
         elif self.form is not None:
             focus_now(self.fields)
 

@@ -260,7 +260,7 @@ class DoctorScreen(AppScreen):
         if not finding.keys:
             self.say("no key of the config changes this")
         elif opened is not None:
-            own_app(self).copy_config(opened.where, finding.keys[0])
+            own_app(self).copy_config(opened.where, finding.keys[0], back="doctor")
 
     def _evidence(self, finding: Finding) -> None:
         app, metric = own_app(self), finding.metric

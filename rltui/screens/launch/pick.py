@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rltui.samples import title
+from rltui.model.form_starts import about
+from rltui.samples import presets
 from rltui.screens.choice import Choice
 from rltui.words import shortened
 
@@ -31,8 +32,9 @@ def choices(folder: Path, last: Path | None) -> list[Choice]:
     paths = [path.absolute() for path in configs_in(folder)]
     if last is not None and last.is_file():
         paths = [last.absolute(), *(path for path in paths if path != last.absolute())]
+    samples = {preset.title: preset.name for preset in presets()}
     return [
-        *(Choice(str(path), shortened_in(path, folder), _about(path)) for path in paths),
+        *(Choice(str(path), shortened_in(path, folder), about(path, samples)) for path in paths),
         Choice(OTHER, "another", "its path is typed"),
     ]
 
@@ -40,10 +42,3 @@ def choices(folder: Path, last: Path | None) -> list[Choice]:
 def shortened_in(path: Path, folder: Path) -> str:
     """Its name, where it lies in `folder`."""
     return path.name if path.parent == folder.absolute() else shortened(path)
-
-
-def _about(path: Path) -> str:
-    try:
-        return title(path)
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -17,10 +17,10 @@ from rltui.launch.runs import is_address, server_name
 from rltui.launch.targets import NoSuchTarget, target
 from rltui.preflight.base import took
 from rltui.preflight.table import checks_of
-from rltui.screens.base import AppScreen
 from rltui.screens.launch.aim import OTHER, choices
 from rltui.screens.launch.checklist import Checklist
 from rltui.screens.launch.head import Head
+from rltui.screens.launch.script import ScriptEditing, Stamp, stamp_of
 from rltui.screens.launch.takes import Takes
 from rltui.screens.launch.work import Checked, CheckNews, Planned, Work
 from rltui.screens.own_app import own_app
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 WIDE, WIDER = 110, 160  # columns, from which on the numbers stand beside the checks, and have more room
 DIALOG = 70  # cells of a line of a dialog
 # What a config is needed for.
-NEEDS_ONE = ("go", "details", "again", "edit", "copy", "command", "folder", "dry_run", "target")
+NEEDS_ONE = ("go", "details", "again", "edit", "copy", "command", "script", "folder", "dry_run", "target")
 
 
 class Started(Message):
@@ -51,7 +51,7 @@ class Started(Message):
         self.plan, self.why, self.where = plan, why, where
 
 
-class LaunchScreen(AppScreen):
+class LaunchScreen(ScriptEditing):
     AUTO_FOCUS = ""  # a line to type in that does not show would get it
     BINDINGS: ClassVar[list[BindingType]] = bindings("launch")
     DEFAULT_CSS = """
@@ -72,7 +72,7 @@ class LaunchScreen(AppScreen):
         self._config: Path | None = None
         self._launcher = target("local")
         self._checks = checks_of(self._launcher)
-        self._stamp: tuple[int, int] | None = None  # of the file that was checked
+        self._stamp: Stamp | None = None  # of the file that was checked
         self._run_dir: Path | None = None
         self._plan: Plan | None = None
         self._work: Work | None = None
@@ -116,7 +116,7 @@ class LaunchScreen(AppScreen):
             await asyncio.to_thread(self._work.stop)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in NEEDS_ONE and self._config is None:
+        if (action in NEEDS_ONE and self._config is None) or (action == "script" and not self._launcher.scripted):
             return False
         return super().check_action(action, parameters)
 
@@ -128,9 +128,10 @@ class LaunchScreen(AppScreen):
             return
         path = own_app(self).config_path
         if path != self._config:
+            self.drop_script(self._launcher, "another config is meant")
             self._config, self._run_dir = path, None
             self._check()
-        elif path is not None and (self._plan is None or _stamp(path) != self._stamp):
+        elif path is not None and (self._plan is None or stamp_of(path) != self._stamp):
             self._check()
         self.set_class(path is None, "-none")
         if not any(prompt.is_open for prompt in self.query(Prompt)):  # a line that is open keeps the keys
@@ -154,7 +155,8 @@ class LaunchScreen(AppScreen):
         self.query_one(Takes).show([])
         self.checklist.begin(self._checks if path is not None else ())
         if path is not None:
-            self._stamp = _stamp(path)
+            self._stamp = stamp_of(path)
+            self.fit_script(self._launcher, self._run_dir, self._stamp)
             self._work = Work(path, self._launcher, self._run_dir, self.post_message)
             self._work.start()
         self._count()
@@ -184,8 +186,8 @@ class LaunchScreen(AppScreen):
         from rltui.cli.configs import amount
 
         if event.work is self._work:
-            self._plan = event.plan
-            self.query_one(Head).show(self._config, self._launcher.name, event.plan, amount(event.plan.derived))
+            self._plan = self.of_script(event.plan)
+            self.query_one(Head).show(self._config, self._launcher.name, self._plan, amount(event.plan.derived))
             self.query_one(Takes).show(event.takes, "The machine that it runs on says so when it starts.")
 
     @on(Checked)
@@ -251,11 +253,9 @@ class LaunchScreen(AppScreen):
             from rltui.cli.start import launch
 
             try:
-                started = launch(plan)
+                post(Started(plan, where=launch(plan).source.place))
             except CliError as error:
                 post(Started(plan, str(error)))
-            else:
-                post(Started(plan, where=started.source.place))
 
         post = self.post_message
         self.run_worker(asyncio.to_thread(start), group="start", exit_on_error=False)
@@ -266,6 +266,7 @@ class LaunchScreen(AppScreen):
         if event.why:
             self.say(event.why, "act")
             return
+        self.drop_script(self._launcher)
         self._plan, self._run_dir = None, None  # the next run has a folder of its own
         if is_address(self._launcher.name):  # so that Runs lists it beside the others
             own_app(self).add_server(server_name(self._launcher.name))
@@ -340,6 +341,7 @@ class LaunchScreen(AppScreen):
 
     def _aim(self, name: str) -> None:
         """Look at a start at this target."""
+        self.drop_script(self._launcher, "another target is meant")
         self._launcher = target(name)
         if not self._launcher.shares_disk:
             self._run_dir = None
@@ -352,6 +354,13 @@ class LaunchScreen(AppScreen):
 
     def action_command(self) -> None:
         self.query_one(Head).toggle()
+
+    def action_script(self) -> None:
+        if self._plan is None:
+            self.say("the config is not valid, so there is no script yet")
+        elif self.edit_script(self._plan, self._stamp):
+            self._run_dir = self._plan.job.run_dir
+            self._check()
 
     def action_folder(self) -> None:
         if not self._launcher.shares_disk:
@@ -389,12 +398,3 @@ class LaunchScreen(AppScreen):
 
     def action_back(self) -> None:
         own_app(self).go("runs")
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """What tells whether the file was saved since; None: it is not there."""
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return about.st_mtime_ns, about.st_size

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # (title, cells, right-aligned); `end` takes the rest
 _COLUMNS = (("iter", 5, True), ("seed", 6, True), ("group", 6, True), ("reward", 7, True), ("turn", 4, True))
 _MORE = (("tokens", 6, True), ("adv", 6, True), ("s", 7, True), ("lag", 3, True))  # as far as there is room
-END_LEAST = 10
+END_LEAST = 13  # the longest that is usual: zero_variance
 
 
 def head(cells: int, look: Look) -> list[Segment]:

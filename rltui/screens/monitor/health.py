@@ -57,5 +57,7 @@ class HealthRows:
         finding = self._speaking[i]
         style = look.style(STYLES[finding.state])
         head = f" {look.glyph(GLYPHS[finding.state])} {finding.state:{_WORD}}"
-        text = fit(f"{finding.rule.id} {finding.line}", max(0, width_ - width(head)))
+        room = max(0, width_ - width(head))
+        whole, short = f"{finding.rule.id} {finding.line}", f"{finding.rule.id} {finding.short}"
+        text = fit(whole if width(whole) <= room else short, room)
         return [Segment(head, style), Segment(text, look.style("text"))]

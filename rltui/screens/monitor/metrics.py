@@ -129,8 +129,12 @@ class Metrics(Tab):
         if store is None or not self.is_attached:
             return
         if len(store) != self._known:
+            on_first = self._rows.names[:1] == [self._selected]
             self._known = len(store)
             self._list_again()
+            # A run's first metrics are not those that the list begins with.
+            if on_first and not self._rows.heading(self._list.cursor):
+                self.action_first()
         else:
             self._list.update_rows()
             self._charts.refresh_data()
@@ -363,6 +367,18 @@ class Metrics(Tab):
         lines += [f"{x:.10g},{'' if y is None else repr(y)}" for x, y in values(store, self._selected)]
         stem = f"{self._opened.name}-{self._selected.replace('/', '-')}"
         write_text(self, stem, "\n".join(lines) + "\n", ".csv")
+
+    def action_cursor_left(self) -> None:
+        self._move_cursor(-1)
+
+    def action_cursor_right(self) -> None:
+        self._move_cursor(1)
+
+    def _move_cursor(self, direction: int) -> None:
+        """From the list too: by the chart of its metric."""
+        pane = self._charts.of(self._selected)
+        if pane is not None:
+            pane.chart.move_cursor(direction)
 
     def action_previous(self) -> None:
         self._by(-1)

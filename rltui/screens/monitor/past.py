@@ -51,11 +51,10 @@ class Slider(Bar):
             return [(" THE PAST ", look.style("replay")), (" reading the run", look.style("dim"))]
         at = past.time
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if at is not None else "no step was done"
-        words = f" {when}  step {past.step} " if at is not None else f" {when} "
+        words = f" {when}  step {past.step} of {past.last_step} " if at is not None else f" {when} "
         parts: list[Part] = [(" THE PAST ", look.style("replay")), (words, look.style("text"))]
         used = sum(width(text) for text, _ in parts)
-        end = f" {past.place}/{past.last} updates "
-        cells = width_ - used - width(end) - 1
+        cells = width_ - used - 2
         self._track = used, cells
         if cells >= LEAST and past.last:
             knob = round((cells - 1) * past.place / past.last)
@@ -63,7 +62,7 @@ class Slider(Bar):
             parts.append((line * knob, look.style("accent")))
             parts.append((look.marker(0), look.style("accent")))
             parts.append((line * (cells - 1 - knob), look.style("grid")))
-        return [*parts, (end, look.style("dim"))]
+        return parts
 
     def on_click(self, event: events.Click) -> None:
         first, cells = self._track
@@ -141,6 +140,13 @@ class PastScreen(MonitorScreen):
     def action_follow(self) -> None:
         """To the end of what is recorded."""
         self._go(lambda: self._past.last)
+
+    async def action_back(self) -> None:
+        """After a jump to where it came from, else to the present."""
+        if self._came_from and self._came_from != self._wanted:
+            await self.show_tab(self._came_from)
+        else:
+            self.action_past()
 
     def action_past(self) -> None:
         """Back to the present."""

@@ -155,6 +155,8 @@ class Pipeline(Tab):
         over = over_words(view)
         self.query_one("#pane-flow", Pane).set_info(over)
         self.query_one("#pane-split", Pane).set_info(over)
+        gpus = len(view["machine"]["gpus"])
+        self.query_one("#pane-machine", Pane).set_info(f"{gpus} GPUs" if gpus > 4 else "")
         self.query_one("#pane-waits", Pane).set_info("a step" if view["waits"] else "nobody waited")
         lag = view["lag"]
         known = [f"{name} {lag[name]:g}" for name in ("mean", "max", "limit") if lag[name] is not None]

@@ -17,6 +17,7 @@ from rltui.screens.messages import RunChanged, RunLost, RunOpened, SteerChanged
 from rltui.screens.monitor.bars import BUILT, ProgressBar, TabBar
 from rltui.screens.monitor.tab import OpenTab, Tab
 from rltui.screens.own_app import own_app
+from rltui.sources.base import TERMINAL
 from rltui.widgets.bindings import bindings
 from rltui.widgets.header import Header
 from rltui.widgets.key_bar import KeyBar
@@ -179,7 +180,8 @@ class MonitorScreen(AppScreen):
         self._wanted, self._came_from = name, came_from
         if self.model is None or (self._tab is not None and self._tab.tab == name):
             return self._tab
-        if not self.query_one("#tabs").is_mounted:  # a key that came at once, on a machine that is busy
+        tabs = next(iter(self.query("#tabs")), None)
+        if tabs is None or not tabs.is_mounted:  # a key that came at once, on a machine that is busy
             self.set_timer(SOON_S, lambda: self.show_tab(self._wanted, self._came_from))
             return self._tab
         if self.maximized is not None:
@@ -191,7 +193,7 @@ class MonitorScreen(AppScreen):
         tab.display, self._started = True, False
         self.query_one(TabBar).show(name)
         if new:
-            self._mounting[name] = self.query_one("#tabs").mount(tab)
+            self._mounting[name] = tabs.mount(tab)
             self.set_timer(LATER_S, self._make_next)
         # A key that comes now waits with us: it is for the tab that was asked for before it.
         await self._until_mounted(name)
@@ -306,11 +308,14 @@ class MonitorScreen(AppScreen):
         self.opened.look_now()
 
     async def action_steer(self) -> None:
-        from rltui.screens.steer import steer_screen
+        from rltui.screens.steer import ended, steer_screen
 
         steering, model = self.opened.steering, self.model
         if steering is None or model is None:
             self.say("the run has not been read yet", "watch")
+            return
+        if (model.status or {}).get("state") in TERMINAL:
+            self.say(ended(self.opened.name, str((model.status or {})["state"])), "watch")
             return
         readonly = own_app(self).options.readonly
         await self.app.push_screen(steer_screen(self.opened.name, model.status, steering, readonly), self._steer)

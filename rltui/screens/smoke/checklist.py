@@ -32,7 +32,7 @@ STATES = {
 VERDICTS = {"ready": "good", "ready_with_warnings": "watch", "not_ready": "act"}  # and their style
 INDENT = 9  # of what stands below a stage: under its id
 SAID = 64  # cells from which on a stage that passed says what it found
-HEAD, TITLE, TIME = 13, 27, 8  # cells: verdict and id, title, time
+HEAD, TITLE = 13, 27  # cells: verdict and id, title
 LONGEST = 200  # lines of a request or reply that are shown
 
 
@@ -119,7 +119,7 @@ class Checklist(Anchored, inherit_bindings=False):
             Segment(f" {look.glyph(glyph)} {word:<4}  ", look.style(style)),
             Segment(f"{found.id} ", look.style("dim")),
         ]
-        time = max(TIME, cell_len(right)) if found.state != "skipped" else 0
+        time = cell_len(right)
         room = width - HEAD - time - 2
         title = crop(found.title, room, more=look.glyph("ellipsis"))
         if passed and width >= SAID:

@@ -95,7 +95,7 @@ class Reply(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Hints()
-        yield ReplyLine("reply", placeholder=f"text, or an action; {GIVE_UP} ends the episode")
+        yield ReplyLine("reply", placeholder=f"text or an action; {GIVE_UP} ends it")
 
     @property
     def is_open(self) -> bool:

@@ -342,6 +342,8 @@ class SmokeScreen(Questions):
             session.play(seed, by_hand=by_hand)
         else:
             self._start(lambda session: session.play(seed, by_hand=by_hand))
+        self.model.by_hand = by_hand
+        self.show_all()
 
     def action_view(self) -> None:
         self.toggle_class("-second")

@@ -53,7 +53,8 @@ class SmokeBar(Bar):
         if self._model.url and app and not app.startswith("http"):
             app = f"{app} at {self._model.url.removeprefix('http://')}"
         yield "target", crop(printable(clean(app, 300)), MOST_TARGET)
-        policy = "you" if self._model.call is not None else asked.policy or (settings.policy if settings else "")
+        by_hand = self._model.by_hand or self._model.call is not None
+        policy = "you" if by_hand else asked.policy or (settings.policy if settings else "")
         yield "policy", printable(clean(policy or ("as configured" if asked.config else "mock"), 40))
         if settings is not None:
             yield "seeds", f"{ranges(settings.seeds)} × {settings.group_size}"
@@ -63,6 +64,8 @@ class SmokeBar(Bar):
         if model.phase == "starting":
             return f"starting   {self._time(self._clock())}", "live"
         if model.phase == "running":
+            if model.by_hand and model.call is None and not (model.stopping or model.paused or model.plays):
+                return f"wait: your turn comes   {self._time(self._clock())}", "live"
             at = next((i for i, row in enumerate(model.stages) if row.state == "running"), None)
             where = f"stage {at + 1} of {len(model.stages)}" if at is not None else "playing an episode"
             if model.stopping:

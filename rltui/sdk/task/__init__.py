@@ -1,3 +1,5 @@
+"""A task app of this process, for a job of a server."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

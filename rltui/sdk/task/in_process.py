@@ -217,7 +217,7 @@ class InProcessTaskApp:
             return
         try:
             hook(self)
-        except Exception as error:
+        except Exception as error:  # the caller's code: its fault keeps no app from ending
             log.warning("%s raised %s: %s", getattr(hook, "__name__", "a hook"), type(error).__name__, error)
 
     async def _stop(self) -> None:
@@ -237,7 +237,7 @@ class InProcessTaskApp:
             if self._tunnel is not None and not self._hosted.ended:
                 try:
                     self._hosted.run(self._tunnel.stop()).result(TUNNEL_END_S)
-                except Exception as error:
+                except Exception as error:  # whatever became of it, the app ends
                     log.warning("the tunnel did not end as it should: %s", error)
                 self._tunnel = None
             self._hosted.stop()

@@ -156,6 +156,6 @@ def check_serial(
     elif waits * number * 0.8 < seconds - computed and waits > 0.05:
         found.warn(
             f"the app plays one episode after the other: {number} took {seconds:.1f} s, one takes {one:.2f} s",
-            "in an async rollout handler await all that takes time, and hold no lock meanwhile; or make it a plain "
-            "function, which our server runs in a thread",
+            "in an async rollout handler await all that takes time, hold no lock meanwhile, and make no HTTP client "
+            "for each episode: one for all; or make it a plain function, which our server runs in a thread",
         )

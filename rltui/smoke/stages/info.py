@@ -139,7 +139,7 @@ def _check_different(bench: Bench, seeds: list[int], evaluation: list[int], foun
         found.warn(f"{what} in task_info", "the difference may be hidden state; else make the seed choose the task")
     trained = {essences[seed]: seed for seed in seeds if seed in essences}
     equal = [seed for seed in evaluation if essences.get(seed) in trained]
-    if equal and not (repeated and len(same) == 1):
+    if equal and len(same) > 1:  # where all first prompts are equal, they say nothing of the tasks
         found.warn(
             f"evaluation seeds {listed(equal)} have prompts of training seeds",
             "choose evaluation.seeds whose tasks do not occur in training",

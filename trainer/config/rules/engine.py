@@ -15,8 +15,7 @@ def options(facts: Facts) -> Iterator[Problem]:
     """Names that are not ours go to the installed vLLM, which checks them; some are the run's own."""
     for key, entry in facts.entries.items():
         section, _, name = key.partition(".")
-        reason = why_refused(name)
-        if section != "vllm" or key in all_keys() or reason is None:
+        if section != "vllm" or not name or key in all_keys() or (reason := why_refused(name)) is None:
             continue
         why = f"not to be set: {reason}"
         yield Problem(entry.key_place, key, why, fix="delete this line", allowed="another option", code="engine_option")

@@ -112,7 +112,11 @@ def kl_reference(facts: Facts) -> Iterator[Problem]:
 
 def learning_rate(facts: Facts) -> Iterator[Problem]:
     rate, mode = facts["training.learning_rate"], facts["policy.trainer_mode"]
-    if mode == "full" and rate > 1e-5:
+    if rate > 0.1:
+        why = "AdamW moves each weight by about this much an update: the first one ruins the policy"
+        fix = f"learning_rate = {'1e-6' if mode == 'full' else '1e-4'}"
+        yield facts.warning("training.learning_rate", why, fix=fix, code="learning_rate")
+    elif mode == "full" and rate > 1e-5:
         yield facts.note("training.learning_rate", "high for full fine-tuning: 1e-6 is usual", code="learning_rate")
     if mode != "full" and rate < 1e-6:
         why = f"low for an adapter: with {mode}, 1e-5 to 1e-3 is usual"

@@ -29,16 +29,20 @@ def _is_not(key: str, *values: object) -> Callable[[Facts], bool]:
     return lambda facts: facts[key] not in values
 
 
+def _judges_with_model(facts: Facts) -> bool:
+    return bool(facts["judge.enabled"]) and facts["judge.type"] == "llm"
+
+
 def _judges_with_provider(facts: Facts) -> bool:
-    return facts["judge.enabled"] and facts["judge.type"] == "llm" and facts["services.judge_url"] is None
+    return _judges_with_model(facts) and facts["services.judge_url"] is None
 
 
 def _judges_with_service(facts: Facts) -> bool:
-    return facts["judge.enabled"] and facts["judge.type"] == "llm" and facts["services.judge_url"] is not None
+    return _judges_with_model(facts) and facts["services.judge_url"] is not None
 
 
 def _judges_by_rule(facts: Facts) -> bool:
-    return facts["judge.enabled"] and facts["judge.type"] == "rule"
+    return bool(facts["judge.enabled"]) and facts["judge.type"] == "rule"
 
 
 def _steps_in_other_mode(*modes: str) -> Callable[[Facts], bool]:
@@ -181,7 +185,8 @@ UNUSED: tuple[Unused, ...] = (
 
 
 def _given_instances(facts: Facts) -> int:
-    return facts.entries["evaluation.instances"].value
+    instances: int = facts.entries["evaluation.instances"].value
+    return instances
 
 
 def unused(facts: Facts) -> Iterator[Problem]:
@@ -200,7 +205,7 @@ def _warned(facts: Facts, key: str) -> bool:
     """dropout and a beta of 0 have warnings of their own; a blend that comes with an old key is not the user's."""
     if key == "training.rewards.step_rewards_beta":
         mode = facts["training.rewards.step_rewards_mode"]
-        return facts.entries[key].value == 0 and mode == "decision_stepwise"
+        return bool(facts.entries[key].value == 0) and mode == "decision_stepwise"
     return facts.entries[key].weak
 
 

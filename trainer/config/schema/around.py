@@ -299,7 +299,7 @@ class CheckpointConfig(Section):
         synonyms="save_best load_best_model_at_end",
     )
     dir: Name | None = key(
-        help="Where checkpoints go.",
+        help="Where checkpoints go: each run makes a folder of its own in it.",
         why="scratch disks",
         derived="checkpoints/ in the run folder",
         checks="writable: checked at start",

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from trainer.inference.engine import EngineError
 from trainer.inference.vllm import updates
 from trainer.inference.vllm.http import VllmClient
 
@@ -87,10 +88,15 @@ class Adapters:
                 return
 
     async def retire(self, client: VllmClient, current: int) -> None:
-        """Unloads the versions that nothing samples from. Raises EngineError."""
+        """Unloads the versions that nothing samples from. One that the server does not let go stays, which harms
+        nobody; it is tried again with the next version."""
         live = {self.name(version) for version in (current, *self.in_flight)}
         if self.pinned is not None:
             live.add(self.name(self.pinned[1], pinned=True))
         for name in sorted(self._loaded - live):
-            await updates.unload_adapter(client, name)
+            try:
+                await updates.unload_adapter(client, name)
+            except EngineError as error:
+                self._note(f"{name} stays loaded: {error}")
+                continue
             self._loaded.discard(name)

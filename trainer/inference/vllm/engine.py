@@ -299,7 +299,7 @@ class VllmEngine(VllmServer):
                     await self._adapters.retire(self._client, version)
                     return
                 self._open.clear()
-                async with updates.paused(self._client):
+                async with self._holds.held(), updates.paused(self._client):
                     await self._drain()
                     await self._apply(update, version)
             except (EngineError, asyncio.CancelledError) as error:

@@ -1,8 +1,14 @@
-"""Where new calls wait while the server is updated or started again."""
+"""Where new calls wait while the server is updated or started again, and for how long updates held them."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+KEPT = 256  # updates; a call that is older has seen a few of them at most
 
 
 async def opened(gate: asyncio.Event, ended: asyncio.Future[None], timeout_s: float) -> bool:
@@ -15,3 +21,22 @@ async def opened(gate: asyncio.Event, ended: asyncio.Future[None], timeout_s: fl
     finally:
         waiting.cancel()
     return gate.is_set()
+
+
+class Holds:
+    """The times in which an update of weights held every call."""
+
+    def __init__(self) -> None:
+        self._held: deque[tuple[float, float]] = deque(maxlen=KEPT)  # epoch s
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        began = time.time()
+        try:
+            yield
+        finally:
+            self._held.append((began, time.time()))
+
+    def within(self, start: float, end: float) -> float:
+        """Seconds of [start, end)."""
+        return sum(max(0.0, min(end, b) - max(start, a)) for a, b in self._held)

@@ -76,7 +76,7 @@ async def _works(client: VllmClient, path: str, body: Json) -> bool:
 
 
 async def _first(choices: AsyncIterator[Json]) -> bool:
-    async with aclosing(choices) as open_choices:  # type: ignore[type-var]
+    async with aclosing(choices) as open_choices:  # type: ignore[type-var]  # a generator
         async for _ in open_choices:
             return True
     return True

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from trainer.inference.engine import Engine, EngineError
 from trainer.inference.vllm import hang
-from trainer.inference.vllm.gate import opened
+from trainer.inference.vllm.gate import Holds, opened
 from trainer.inference.vllm.http import VllmClient, without_user
 from trainer.inference.vllm.options import VllmSettings
 from trainer.inference.vllm.process import VllmProcess
@@ -49,6 +49,7 @@ class VllmServer(Engine):
         self._process: VllmProcess | None = None
         self._base_name = BASE
         self._progress = hang.Progress()
+        self._holds = Holds()
         self._open = asyncio.Event()  # set while new calls may go to the server
         self._changing = asyncio.Lock()  # held by an update, and by a restart
         self._restarts = Restarts()
@@ -167,6 +168,9 @@ class VllmServer(Engine):
 
     def _gone(self) -> EngineError:
         return EngineError(self.fate or "vLLM is not running any more; see its log")
+
+    def held_s(self, start: float, end: float, affinity: str | None = None) -> float:
+        return self._holds.within(start, end)
 
     def take_notes(self) -> list[str]:
         notes, self.notes = self.notes, []

@@ -125,8 +125,8 @@ class WorkerExtension:
         from vllm.lora.request import LoRARequest
 
         try:
-            self.add_lora(LoRARequest(name, int(lora_int_id), path, load_inplace=True))  # type: ignore[attr-defined]
-        except Exception as error:
+            self.add_lora(LoRARequest(name, int(lora_int_id), path, load_inplace=True))  # type: ignore[attr-defined]  # vLLM's
+        except Exception as error:  # told in words: what vLLM raises need not pickle
             return {"error": f"{type(error).__name__}: {error}"[:500]}
         return {}
 

@@ -1,3 +1,5 @@
+"""Training jobs of a server: their config and the job itself."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

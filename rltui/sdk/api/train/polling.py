@@ -70,5 +70,5 @@ class Polling:
             return
         try:
             self._on_status(status)
-        except Exception as error:
+        except Exception as error:  # the caller's code: its fault ends no wait
             log.warning("on_status raised %s: %s", type(error).__name__, error)

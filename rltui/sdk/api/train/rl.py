@@ -16,7 +16,7 @@ from typing import Any, cast
 from rltui.backend import Backend, BackendError, backend_url, is_loopback, normal_url, token_for
 from rltui.sdk.api.train.polling import Polling, sleep
 from rltui.sdk.api.train.submitting import TASK_APP_KEY_HEADER, Submission, prepare
-from rltui.sdk.api.train.typed import Checkpoint, JobStatus, Point, Results
+from rltui.sdk.api.train.typed import Artifact, Checkpoint, JobStatus, Point, Results
 from rltui.sdk.own_server import ensure_own_server
 
 log = logging.getLogger(__name__)
@@ -247,6 +247,27 @@ class RLJob:
     def checkpoints(self) -> list[Checkpoint]:
         """Those that are kept, oldest first."""
         return self._backend.get(f"{self._path}/checkpoints")["checkpoints"]
+
+    def artifacts(self) -> list[Artifact]:
+        """Every file of every checkpoint that is kept, oldest first."""
+        return self._backend.get(f"{self._path}/artifacts")["artifacts"]
+
+    def download_artifact(self, name: str, path: str | Path) -> Path:
+        """Fetches a file to `path` (into it, where that is a folder) and gives where it lies. A call that broke off is
+        gone on with by the next one: what there is lies in PATH.part.
+
+        Raises:
+            KeyError: no artifact has that name.
+            BackendError: refused, no answer, or other bytes than the server says.
+            OSError: it cannot be written.
+        """
+        found = next((one for one in self.artifacts() if one["name"] == name), None)
+        if found is None:
+            raise KeyError(f"job {self._submitted} has no artifact {name!a}; artifacts() lists them")
+        to = Path(path)
+        to = to / name.rpartition("/")[2] if to.is_dir() else to
+        self._backend.download(found["url"], to, sha256=found.get("sha256"))
+        return to
 
     @cached_property
     def _backend(self) -> Backend:

@@ -33,9 +33,10 @@ def prepare(config: RLJobConfig, *, check_task_app: bool) -> Submission:
 
     Raises:
         ConfigError: the config, overrides included.
-        ValueError: the task app does not pass the health gate (WIRE 1.3).
+        ValueError: the task app does not pass the health gate (WIRE 1.3), or a rubric's file is none.
     """
     from trainer.config import ConfigError, load
+    from trainer.judge.errors import JudgeMisconfigured
 
     same_machine = is_loopback(normal_url(config.backend_url))
     loaded = load(config.config_path, overrides=_overrides(config))
@@ -46,7 +47,11 @@ def prepare(config: RLJobConfig, *, check_task_app: bool) -> Submission:
     key = config.task_app_api_key or loaded.env_file.get("ENVIRONMENT_API_KEY", "").strip() or None
     if check_task_app and "://" in loaded.config.services.task_url:
         _run(_health_gate(loaded, key))
-    return Submission(job_body(loaded, client="rltui.sdk", same_machine=same_machine), key)
+    try:
+        body = job_body(loaded, config.config_path, client="rltui.sdk", same_machine=same_machine)
+    except JudgeMisconfigured as error:
+        raise ValueError(str(error)) from None
+    return Submission(body, key)
 
 
 def _overrides(config: RLJobConfig) -> dict[str, Any]:
@@ -82,7 +87,7 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
     def run() -> None:
         try:
             asyncio.run(work)
-        except BaseException as error:
+        except BaseException as error:  # raised anew in the caller's thread
             failed.append(error)
 
     thread = threading.Thread(target=run, daemon=True)

@@ -28,6 +28,18 @@ class Checkpoint(TypedDict, total=False):
     created_at: str
 
 
+class Artifact(TypedDict, total=False):
+    """A file of a checkpoint; `name` is how `download_artifact` is told which."""
+
+    name: str
+    kind: Literal["adapter", "model", "optimizer", "other"]
+    bytes: int
+    sha256: str | None
+    step: int
+    job_id: str
+    url: str
+
+
 class Results(TypedDict, total=False):
     status: Status
     final_reward: float | None
@@ -54,6 +66,7 @@ class JobStatus(TypedDict, total=False):
     created_at: str
     started_at: str | None
     finished_at: str | None
+    queue_position: int | None  # of one that waits, 1: it is next
     progress: Progress
     attempt: int
     end_reason: str | None

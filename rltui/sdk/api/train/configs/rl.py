@@ -72,9 +72,9 @@ class RLTrainingConfig(schema.TrainingConfig, View):
     """[training]. The six names from step_rewards_enabled on are old spellings of those of `rewards`."""
 
     section = "training"
-    weight_sync: WeightSyncConfig | None = None  # type: ignore[assignment]
-    lora: LoraConfig | None = None  # type: ignore[assignment]
-    rewards: RewardsConfig | None = None  # type: ignore[assignment]
+    weight_sync: WeightSyncConfig | None = None  # type: ignore[assignment]  # None: not given
+    lora: LoraConfig | None = None  # type: ignore[assignment]  # None: not given
+    rewards: RewardsConfig | None = None  # type: ignore[assignment]  # None: not given
     step_rewards_enabled: bool | None = None
     step_rewards_mode: str | None = None
     step_rewards_indicator_lambda: float | None = None
@@ -101,9 +101,9 @@ class JudgeConfig(schema.JudgeConfig, View):
     """[judge]: rewards from a model or from rules. `reward_blend` None: env and outcome, 0.5 each."""
 
     section = "judge"
-    reward_blend: dict[str, float] | None = None  # type: ignore[assignment]
+    reward_blend: dict[str, float] | None = None  # type: ignore[assignment]  # None: not given
     rubric: RubricConfig | None = None
-    options: JudgeOptionsConfig | None = None  # type: ignore[assignment]
+    options: JudgeOptionsConfig | None = None  # type: ignore[assignment]  # None: not given
 
 
 VerifierConfig, VerifierOptionsConfig = JudgeConfig, JudgeOptionsConfig  # later names of the same

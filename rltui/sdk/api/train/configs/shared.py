@@ -22,7 +22,7 @@ class ComputeConfig(schema.ComputeConfig, View):
     """[compute]: the machine."""
 
     section = "compute"
-    topology: TopologyConfig | None = None  # type: ignore[assignment]
+    topology: TopologyConfig | None = None  # type: ignore[assignment]  # None: not given
 
 
 class PolicyConfig(schema.PolicyConfig, View):

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from rltui.server import slow
+from trainer.taskapp import slow
 
 SHORT_S = 0.2
 HEAD = b"%s / HTTP/1.1\r\nHost: x\r\n"

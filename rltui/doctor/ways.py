@@ -1,0 +1,30 @@
+"""Which way to turn a key that a rule names, where the rule knows. Pure data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Way = Literal["raise", "lower"]
+
+# By rule, then by key. A key that may have to go either way, or is no number, has no entry.
+WAYS: dict[str, dict[str, Way]] = {
+    "D01": {"training.group_size": "raise", "rollout.max_refill_groups": "raise"},
+    "D03": {"training.learning_rate": "lower"},
+    "D05": {"evaluation.instances": "raise"},
+    "D08": {"training.learning_rate": "lower"},
+    "D10": {"policy.max_tokens": "raise", "rollout.max_turns": "raise", "vllm.max_model_len": "raise"},
+    "D15": {"training.max_lag": "lower", "training.weight_sync_interval": "lower"},
+    "D16": {"rollout.max_concurrent_rollouts": "lower"},
+    "D19": {"training.weight_sync_interval": "raise"},
+    "D20": {"training.learning_rate": "lower"},
+    "D21": {"training.learning_rate": "raise"},
+    "D22": {"training.learning_rate": "lower"},
+    "D23": {"training.learning_rate": "lower"},
+    "D32": {"training.micro_batch_tokens": "lower", "vllm.gpu_memory_utilization": "lower"},
+    "D33": {"checkpoint.keep_last": "lower"},
+}
+
+
+def way(rule: str, key: str) -> Way | None:
+    """None: the rule does not know, or there is no such key."""
+    return WAYS.get(rule, {}).get(key)

@@ -1,0 +1,80 @@
+"""Bodies of answers from servers that may be hostile: inflated piece by piece, and kept without our keys."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import AsyncIterator, Iterable
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+import httpx
+
+PIECE = 1 << 16
+ACCEPTED = {"Accept-Encoding": "gzip"}  # what `parts` can read
+_SHORTEST_KEY = 8  # characters; a shorter one would be taken out of ordinary words
+
+
+async def parts(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The body, decoded, in pieces of about `PIECE` bytes; whoever counts them can stop in time.
+
+    httpx inflates a received block at once, and codings within one another: of a few kB come gigabytes before anybody
+    can count them. Here gzip alone is read, once.
+
+    Raises:
+        httpx.HTTPError: as the library; a DecodingError for another coding, or what is no gzip.
+    """
+    coding = response.headers.get("content-encoding", "").strip().lower()
+    if coding in ("", "identity"):
+        async for block in response.aiter_raw():
+            yield block
+        return
+    if coding != "gzip":
+        raise httpx.DecodingError(f"the answer is coded as {coding[:40]!a}; only gzip was asked for")
+    inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    async for block in response.aiter_raw():
+        while block and not inflate.eof:
+            try:
+                piece = inflate.decompress(block, PIECE)
+            except zlib.error as error:
+                raise httpx.DecodingError(f"the answer is no gzip: {error}") from None
+            yield piece
+            block = inflate.unconsumed_tail
+    yield inflate.flush()
+
+
+def no_cookies() -> CookieJar:
+    """A jar that takes none: an answer could fill the memory with them, a header at a time."""
+    return CookieJar(DefaultCookiePolicy(allowed_domains=()))
+
+
+class Echoes:
+    """Our keys in what a server answers, as they are or escaped as JSON, in JSON within JSON too.
+
+    Args:
+        keys: printable ASCII.
+    """
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        hidden = [key for key in keys if len(key) >= _SHORTEST_KEY]
+        self._plain = [key.encode() for key in hidden]
+        pattern = "|".join("".join(map(_spelled, key)) for key in hidden) or r"(?!)"
+        self._text, self._bytes = re.compile(pattern), re.compile(pattern.encode())
+        # escapes that a key can be written in; where there are none the slower search is saved
+        self._signs = [b"\\u00", *(b"\\" + char.encode() for char in '"\\/' if any(char in key for key in hidden))]
+
+    def hidden_text(self, text: str) -> str:
+        return self._text.sub("***", text)
+
+    def hidden(self, body: bytes) -> bytes:
+        """The very `body` where there is no key in it."""
+        if any(sign in body for sign in self._signs):
+            return self._bytes.sub(b"***", body)
+        for key in self._plain:
+            body = body.replace(key, b"***")
+        return body
+
+
+def _spelled(char: str) -> str:
+    """A pattern of the ways in which JSON can spell a character of a key, nested up to three times."""
+    plainly = rf"\\{{0,8}}{re.escape(char)}" if char in '"\\/' else re.escape(char)
+    return rf"(?:{plainly}|\\{{1,8}}u(?i:{ord(char):04x}))"
