@@ -33,6 +33,7 @@ def file_of(checkpoint: Path, which: str) -> Path:
     return min(checkpoint.glob(FILES[which]))
 
 
-def with_another_bit(data: bytes, draw: float) -> bytes:
+def damaged(data: bytes, draw: float, *, cut: bool) -> bytes:
+    """Without its end (`cut`), or with another bit."""
     at = int(draw * (len(data) - 1))
-    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+    return data[:at] + (b"" if cut else bytes([data[at] ^ 1]) + data[at + 1 :])

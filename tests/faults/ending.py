@@ -9,14 +9,16 @@ CODES = {"succeeded": 0, "cancelled": 130, "failed": 3}
 # Words of the record that a fault may end an attempt with.
 CAUSES: dict[str, tuple[str, ...]] = {
     "kill:learner": ("learner_down", "learner_failed"),
-    "kill:inference": ("engine_down", "engine_failed", "sync_failed", "weight_sync"),
+    "kill:inference": ("engine_down", "engine_failed", "sync_failed", "weight_sync", "too_many_excluded"),
+    "kill:core": ("engine_down", "engine_failed", "sync_failed", "weight_sync", "too_many_excluded"),
+    "kill:reference": ("reference_down", "learner_down", "learner_failed"),
     "kill:taskapp": ("task_app_down",),
     "app": ("task_app_rejected", "task_app_failing", "too_many_excluded"),
     "judge": ("judge_auth", "judge_route", "judge_request", "too_many_excluded", "task_app_failing"),
     "stop": ("too_many_excluded", "task_app_failing", "task_app_down"),
     "disk_full": ("disk_full",),
     "readonly": ("run_dir", "learner_failed"),
-    "shm_full": ("disk_full", "learner_failed", "engine_failed"),
+    "shm_full": ("disk_full", "learner_failed", "engine_failed", "engine_down"),
 }
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -17,10 +17,12 @@ DISK = "256m"
 SHM = Path("/dev/shm")
 WORDS = {
     "coordinator": ("trainer", "run"),
-    "learner": ("trainer.learner",),
+    "learner": ("trainer.learner", "--role", "learner"),
     "inference": ("trainer.inference.local_server",),
     "taskapp": ("trainer.taskapp",),
+    "reference": ("trainer.learner", "--role", "reference"),
 }
+VLLM = {"inference": ("vllm.entrypoints.openai.api_server",), "core": ("VLLM::EngineCore",)}
 
 
 def with_own_mounts(arguments: list[str]) -> None:
@@ -74,34 +76,36 @@ def filled(folder: Path) -> Iterator[None]:
         ballast.unlink(missing_ok=True)
 
 
-def marked(mark: str) -> dict[int, list[str]]:
-    """Command lines, by pid, of the living processes that carry the mark."""
+def marked(mark: str, session: int = 0) -> dict[int, list[str]]:
+    """Command lines, by pid, of the living processes that carry the mark, or are of that session: one that gives
+    itself a title has no environment left to read."""
     wanted, found = f"{MARK}={mark}".encode(), {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with suppress(OSError):
-            if wanted not in (entry / "environ").read_bytes().split(b"\0"):
-                continue
-            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            if runs(int(entry.name)):
-                found[int(entry.name)] = words
+            state, _, _, session_of = _stat(int(entry.name))[:4]
+            ours = int(session_of) == session or wanted in (entry / "environ").read_bytes().split(b"\0")
+            if ours and state not in "ZX":
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
     return found
+
+
+def _stat(pid: int) -> list[str]:
+    """State, parent, group, session and so on (proc(5)). Raises OSError."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def runs(pid: int) -> bool:
     """Whether there is such a process, which is no zombie."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return _stat(pid)[0] not in "ZX"
     except OSError:
         return False
 
 
-def pid_of(mark: str, role: str) -> int | None:
-    for pid, words in marked(mark).items():
-        if any(tuple(words[at : at + len(WORDS[role])]) == WORDS[role] for at in range(len(words))):
-            return pid
-    return None
+def has_words(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    return any(list(words[at : at + len(wanted)]) == list(wanted) for at in range(len(words)))
 
 
 def until(ready: Callable[[], object], limit_s: float, every_s: float = 0.02) -> bool:

@@ -17,9 +17,9 @@ from typing import Any
 from tests.e2e.conftest import CONFIG
 from tests.e2e.judge_server import ScriptedJudge
 from tests.faults.answers import Faulty
-from tests.faults.damage import damage_line, file_of, with_another_bit
+from tests.faults.damage import damage_line, damaged, file_of
 from tests.faults.ending import wrong_end
-from tests.faults.machine import MARK, SHM, filled, marked, pid_of, read_only, runs, until
+from tests.faults.machine import MARK, SHM, VLLM, WORDS, filled, has_words, marked, read_only, runs, until
 from tests.faults.plan import COMMON, Injection, Plan
 from tests.faults.record import Record
 from tests.faults.seen import Seen
@@ -27,8 +27,9 @@ from tests.faults.seen import Seen
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 E = 8  # episodes an iteration, by CONFIG
-START_S, END_S, STILL_S, ORPHAN_S = 240.0, 90.0, 150.0, 20.0  # on a busy machine
-MORE = 12  # iterations that a run is given which was done before its faults were
+START_S, END_S, STILL_S, ORPHAN_S = 400.0, 90.0, 150.0, 20.0  # on a busy machine
+ENDS = ("kill:", "leave:", "sighup")
+ENDLESS = 100_000  # iterations
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Story:
         self.plan, self.folder, self.run_dir = plan, folder, folder / "run"
         self._seen = Seen(self.run_dir)
         self.outcome = Outcome(plan.seed)
-        self.iterations = plan.iterations
+        self.iterations = ENDLESS
         self._mark = f"{plan.seed}-{os.getpid()}"
         self._asks = {name: folder / f"ask_{name}" for name in ("app", "judge")}
         for asks in self._asks.values():
@@ -66,7 +67,8 @@ class Story:
         self._made = 0  # faulty answers asked for
         self.damaged: set[tuple[str, int]] = set()
         self._process: subprocess.Popen[bytes] | None = None
-        self._pid = 0
+        self._pid = self._viewer = 0
+        self._words = WORDS | VLLM if plan.on_vllm else WORDS
         self._met: list[str] = []  # kinds injected in this attempt
         self._stack = ExitStack()
 
@@ -86,6 +88,8 @@ class Story:
 
     def _play(self) -> None:
         for number, injections in enumerate(self.plan.attempts):
+            if number + 1 == len(self.plan.attempts):
+                self.iterations = self._seen.status().get("iteration", 0) + self.plan.more
             self._attempt(injections, by_terminal=number == 0 and self.plan.by_terminal)
             for rest in self.plan.rest[number : number + 1]:
                 for injection in rest:
@@ -126,8 +130,6 @@ class Story:
     def _start(self) -> int:
         self.outcome.attempts += 1
         begun = (self.run_dir / "status.json").is_file()
-        if self._done():
-            self.iterations += MORE
         config = self.run_dir / "config.toml" if begun else self.folder / "run.toml"
         words = self._argv(str(config), "--run-dir", str(self.run_dir))
         words += ["--resume", "--or-anew"] if begun else []
@@ -149,13 +151,13 @@ class Story:
         )
         for item in [*self._sets, f"training.iterations_per_epoch={self.iterations}"]:
             words += ["--set", item]
-        pid, terminal = pty.fork()
-        if pid == 0:
+        self._viewer, terminal = pty.fork()
+        if self._viewer == 0:
             os.chdir(self.folder)
             os.execve(words[0], words, self._env)
-        self._process = None
-        until(lambda: pid_of(self._mark, "coordinator"), START_S)
-        self._pid = pid_of(self._mark, "coordinator") or 0
+        self._process, self._pid = None, 0
+        until(lambda: self._pid_of("coordinator"), START_S)
+        self._pid = self._pid_of("coordinator") or 0
         return terminal
 
     def _log(self, mode: str) -> Any:
@@ -195,7 +197,8 @@ class Story:
             return now != before or not self._alive()
 
         while self._alive():
-            hard = bool(self._met) and self._met[-1].startswith(("kill", "sighup"))
+            soft = ("kill:viewer", "kill:core")
+            hard = bool(self._met) and self._met[-1] not in soft and self._met[-1].startswith(ENDS)
             if hard and not until(lambda: not self._alive(), END_S):
                 self._hang(f"it did not end within {END_S:.0f} s of {self._met[-1]}")
                 return
@@ -205,8 +208,8 @@ class Story:
 
     def _check_end(self) -> None:
         """How the attempt ended, and what it left running."""
-        if not until(lambda: not marked(self._mark), ORPHAN_S, every_s=0.1):
-            for pid, words in marked(self._mark).items():
+        if not until(lambda: not self._processes(), ORPHAN_S, every_s=0.1):
+            for pid, words in self._processes().items():
                 self.outcome.orphans.append(f"attempt {self.outcome.attempts}: {pid} {' '.join(words)}"[:300])
             self._end_all()
         code = self._process.returncode if self._process is not None else None
@@ -215,7 +218,7 @@ class Story:
             self._lose(f"a traceback reached the user: {said[-1500:]}")
         status = self._seen.status()
         hung_up_early = "sighup" in self._met and code == -signal.SIGHUP and status.get("pid") != self._pid
-        if "kill:coordinator" in self._met or hung_up_early:
+        if any(kind.startswith(("kill:coordinator", "leave:")) for kind in self._met) or hung_up_early:
             if code not in (None, -signal.SIGKILL, -signal.SIGHUP):
                 self._lose(f"the killed coordinator ended with {code}")
         elif status.get("pid") != self._pid:
@@ -238,14 +241,17 @@ class Story:
         what, _, which = injection.kind.partition(":")
         step = int(self._seen.status().get("step") or 0)
         with suppress(ProcessLookupError):
-            if what == "kill":
-                until(lambda: pid_of(self._mark, which) or not self._alive(), START_S)  # not started yet
-                pid = pid_of(self._mark, which)
+            if what in ("kill", "leave") and which != "viewer":
+                until(lambda: self._pid_of(which) or not self._alive(), START_S)  # not started yet
+                pid = self._pid_of(which)
                 if pid is None:
                     return
                 self._note(injection)
-                os.kill(pid, signal.SIGKILL)
-                return
+                os.kill(pid, signal.SIGKILL if what == "kill" else signal.SIGSTOP)
+                if what == "leave":
+                    os.kill(self._pid, signal.SIGKILL)
+                if which != "core":
+                    return
             if what == "sighup":
                 self._note(injection)
                 os.kill(self._pid, signal.SIGHUP)
@@ -253,14 +259,21 @@ class Story:
         if what == "hangup":
             self._note(injection)
             os.close(terminal)
+        elif which == "core":
+            pass  # vLLM is started again
+        elif which == "viewer":
+            self._note(injection)
+            os.kill(self._viewer, signal.SIGKILL)
+            os.waitpid(self._viewer, 0)
         else:
             with self._present(injection, what, which) as made:
                 if not made:
                     return
                 self._note(injection)
                 until(lambda: not self._alive(), injection.hold_s if what not in ("app", "judge", "second") else 0.0)
-        if not until(lambda: int(self._seen.status().get("step") or 0) > step or not self._alive(), STILL_S):
-            self._hang(f"no step within {STILL_S:.0f} s of {injection.kind}")
+        limit_s = START_S if which == "core" else STILL_S
+        if not until(lambda: int(self._seen.status().get("step") or 0) > step or not self._alive(), limit_s):
+            self._hang(f"no step within {limit_s:.0f} s of {injection.kind}")
 
     @contextmanager
     def _present(self, injection: Injection, what: str, which: str) -> Iterator[bool]:
@@ -268,7 +281,7 @@ class Story:
         if what in ("app", "judge"):
             yield self._spoil(what, which, 1 + int(injection.draw * 3))
         elif what == "stop":
-            pid = pid_of(self._mark, which)
+            pid = self._pid_of(which)
             if pid is None:
                 yield False
                 return
@@ -297,7 +310,7 @@ class Story:
             self._made += 1
             asked.append(self._asks[who] / f"ask-{self._made:04d}-{kind}")
             asked[-1].touch()
-        until(lambda: not all(ask.exists() for ask in asked) or not self._alive(), 30.0)
+        until(lambda: not all(ask.exists() for ask in asked) or not self._alive(), STILL_S)
         return not all(ask.exists() for ask in asked)
 
     def _second(self, which: str) -> bool:
@@ -316,8 +329,8 @@ class Story:
 
     def _damage(self, injection: Injection) -> None:
         what, _, which = injection.kind.partition(":")
-        if what == "corrupt":
-            self._corrupt(injection, which)
+        if what in ("corrupt", "cut"):
+            self._corrupt(injection, which, cut=what == "cut")
             return
         place = damage_line(self.run_dir, f"{which}.jsonl", injection.draw, torn=what == "torn")
         if place is None:
@@ -326,7 +339,7 @@ class Story:
             self.damaged.add(place)
         self.outcome.injections.append(injection.kind)
 
-    def _corrupt(self, injection: Injection, which: str) -> None:
+    def _corrupt(self, injection: Injection, which: str, *, cut: bool) -> None:
         """A resume refuses it, names it and changes nothing; once it is whole again the run can go on."""
         newest = self._seen.newest()
         folder = self.run_dir / f"checkpoints/step_{newest}"
@@ -334,7 +347,7 @@ class Story:
             return
         path = file_of(folder, which)
         whole = path.read_bytes()
-        path.write_bytes(with_another_bit(whole, injection.draw))
+        path.write_bytes(damaged(whole, injection.draw, cut=cut))
         before = self._seen.size("events.jsonl")
         words = self._argv(str(self.run_dir / "config.toml"), "--run-dir", str(self.run_dir), "--resume")
         done = subprocess.run(words, capture_output=True, text=True, env=self._env, cwd=self.folder, timeout=END_S)
@@ -346,6 +359,13 @@ class Story:
         self.outcome.injections.append(injection.kind)
 
     # --- what is seen ---------------------------------------------------------------------------------------
+
+    def _processes(self) -> dict[int, list[str]]:
+        return marked(self._mark, self._pid)
+
+    def _pid_of(self, role: str) -> int | None:
+        found = (pid for pid, words in self._processes().items() if has_words(words, self._words[role]))
+        return min(found, default=None)
 
     def _check_record(self) -> None:
         record = Record(self.run_dir, self.damaged)
@@ -366,7 +386,7 @@ class Story:
         self._end_all()
 
     def _end_all(self) -> None:
-        for pid in marked(self._mark):
+        for pid in self._processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if self._process is not None:
