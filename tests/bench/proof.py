@@ -1,6 +1,6 @@
 """The proof, as tables in Markdown: training against TRL, numeric parity, the pipeline at scale, the interface.
 
-    python -m tests.bench.proof [--json] [--parts peers,parity,pipeline,interface] [--seeds 0,1,2] [--steps 12]
+    python -m tests.bench.proof [--json] [--parts peers,parity,pipeline,interface] [--seeds 0,1,2] [--steps 10]
 
 Every figure comes from one of the benches beside this file, run here and now on this machine, one after the other; each
 of them tells how it measures. All of it takes three quarters of an hour on two cores. --json: the benches' own results.
@@ -41,8 +41,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--target", type=float, default=0.3)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--target", type=float, default=0.2)
     options = parser.parse_args()
     found: dict[str, Any] = {"machine": machine()}
     if not options.json:
@@ -85,12 +85,12 @@ def peers(found: dict[str, Any]) -> Rows:
     sides = ("ours", "trl", "trl_tuned")
     yield "samples/s, median", *(f"{found[side]:.2f}" for side in sides)
     yield "rltui is so many times as fast", "", *(f"{found['ours'] / found[side]:.2f}" for side in sides[1:])
-    yield "seconds of training to the reward, by seed", *(each(found["to_reward_s"][side]) for side in sides)
+    yield "steps and seconds to the reward, by seed", *(each(found["to_reward"][side]) for side in sides)
     yield "peak memory of all processes, MB", *(f"{found['rss_mb'][side]:,}" for side in sides)
 
 
-def each(values: list[float | None]) -> str:
-    return ", ".join("not reached" if value is None else f"{value:.0f}" for value in values)
+def each(found: list[tuple[int, float] | None]) -> str:
+    return ", ".join("not reached" if one is None else f"{one[0]}: {one[1]:.0f} s" for one in found)
 
 
 def parity(found: dict[str, Any]) -> Rows:

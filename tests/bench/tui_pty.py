@@ -71,8 +71,8 @@ class Bench:
         )
 
     def measure(self, runs: Path, live: Path) -> Numbers:
-        small = next(runs.iterdir())
-        parts = (self.first_paint(runs), self.idle(runs), self.live(live), self.cursor(small), self.many(live.parent))
+        ended = write_run(live.with_name("ended-rl_0000000000000003"), SynthConfig(episodes=3200, learner_blocks=False))
+        parts = (self.first_paint(runs), self.idle(runs), self.live(live), self.cursor(ended), self.many(live.parent))
         return {name: value for part in parts for name, value in part.items()}
 
     def first_paint(self, runs: Path) -> Numbers:
