@@ -37,7 +37,9 @@ def detail_lines(finding: Finding, record: Record) -> list[Line]:
     lines += [("", "", "text"), ("cause" if wrong else "if wrong", rule.cause, "text" if wrong else "dim")]
     if finding.keys:
         lines.append(("", "", "text"))
-        lines += [("change" if i == 0 else "", key_words(key, record, rule.id), "key") for i, key in enumerate(finding.keys)]
+        lines += [
+            ("change" if i == 0 else "", key_words(key, record, rule.id), "key") for i, key in enumerate(finding.keys)
+        ]
     return lines
 
 
