@@ -12,12 +12,13 @@ from trainer.processes import spawn
 
 # It hears a SIGTERM if it can, whatever it inherited, and so does a child of its own, if it is given one.
 CHILD = """
-import signal, subprocess, sys
-signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))
-signal.signal(signal.SIGUSR1, lambda *_: print("here", flush=True))
+import os, signal, subprocess, sys
+say = lambda word: os.write(1, word + b"\\n")  # at once: they share a pipe
+signal.signal(signal.SIGTERM, lambda *_: say(b"heard"))
+signal.signal(signal.SIGUSR1, lambda *_: say(b"here"))
 if len(sys.argv) > 1:
     inner = subprocess.Popen([sys.executable, "-c", sys.argv[1]])
-print("up", flush=True)
+say(b"up")
 while True:
     signal.pause()
 """

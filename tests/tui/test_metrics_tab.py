@@ -73,11 +73,12 @@ async def test_who_is_on_the_first_metric_stays_on_the_first(folder: Path) -> No
     async with app.run_test(size=(120, 40)) as pilot:
         tab = await opened(app, pilot)
         app.opened.model.metrics = store
+        metrics = tab.query_one("#metrics", VirtualList)
         for row, first in zip(rows, ("system/memory", "reward/mean"), strict=True):
             store.add([row])
             tab._drawn_at = -1e9  # at once
             tab.update(app.opened.model, frozenset({"metrics"}))
-            assert (tab.place()["metric"], tab.query_one("#metrics", VirtualList).cursor) == (first, 1)
+            await until(app, lambda first=first: (tab.place()["metric"], metrics.cursor) == (first, 1))
 
 
 async def test_the_cursor_the_range_and_the_labels_are_everybodys_the_rest_is_the_metrics_own(folder: Path) -> None:

@@ -72,11 +72,16 @@ class Child:
     """A Python script in a session of its own, on a terminal of its own."""
 
     def __init__(self, script: str, *arguments: str) -> None:
+        go, told = os.pipe()  # the script begins once the terminal's first state is known
         self.pid, self.master = os.forkpty()
         if self.pid == 0:
+            os.read(go, 1)
             env = {**os.environ, "PYTHONPATH": ROOT, "TERM": "xterm-256color"}
             os.execve(sys.executable, [sys.executable, "-c", script, *arguments], env)
         self.before = termios.tcgetattr(self.master)
+        os.write(told, b"!")
+        os.close(go)
+        os.close(told)
         self.output = b""
         self.seen = 0
         self.status: int | None = None
