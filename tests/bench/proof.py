@@ -3,7 +3,7 @@
     python -m tests.bench.proof [--json] [--parts peers,parity,pipeline,interface] [--seeds 0,1,2] [--steps 10]
 
 Every figure comes from one of the benches beside this file, run here and now on this machine, one after the other; each
-of them tells how it measures. All of it takes three quarters of an hour on two cores. --json: the benches' own results.
+of them tells how it measures. All of it takes some 25 minutes on two cores. --json: the benches' own results.
 """
 
 from __future__ import annotations
