@@ -14,8 +14,9 @@ from types import FrameType
 from typing import Any
 
 from rltui.cli.output import FAILED, INTERRUPTED, OK, CliError
-from rltui.cli.progress import Printer, duration, number, state_line, step_line
+from rltui.cli.progress import Printer, duration, number, step_line
 from rltui.launch.base import Started
+from rltui.model.doing import doing
 from rltui.sources.base import TERMINAL, Json, RunSource, Unreachable, Unreadable
 from rltui.text import clean
 from trainer.taskapp.reading import finite
@@ -187,12 +188,12 @@ class Follower:
                 self._show_step(line, status or {})
         waits = status is None or status.get("state") == "queued"
         waiting = self._started.waiting() if waits and self._started is not None else ""
-        doing = waiting or state_line(status, time.time())
-        self._printer.rewrite(f"{doing}  {step_line(self._row, status or {})}" if self._row else doing)
+        now = waiting or doing(status, time.time())
+        self._printer.rewrite(f"{now}  {step_line(self._row, status or {})}" if self._row else now)
         before_training = not (status and (status.get("step") or status.get("state") in TERMINAL))
-        if not self._printer.live and before_training and doing.partition(" (")[0] != self._told_state:
-            self._told_state = doing.partition(" (")[0]
-            self._printer.keep(doing)
+        if not self._printer.live and before_training and now.partition(" (")[0] != self._told_state:
+            self._told_state = now.partition(" (")[0]
+            self._printer.keep(now)
 
     def _read_news(self) -> None:
         self._drain(self._source.events, "_events_cursor", lambda event: _seconds(event.get("created_at")))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from rltui.cli.output import put, say
-from rltui.text import clean, fit
+from rltui.text import fit
 
 Json = dict[str, Any]
 
@@ -57,42 +57,8 @@ def step_line(row: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     return "  ".join(parts)
 
 
-def state_line(status: Mapping[str, Any] | None, now: float) -> str:
-    """What the run does now and what it waits for, with for how long: 'starting: loading weights (41 s)'."""
-    if status is None:
-        return "starting"
-    phase, state = str(status.get("phase") or ""), str(status.get("state") or "starting")
-    text = phase if state == "running" and phase else state
-    if text == "training":
-        text = _training(status.get("pipeline") or {})
-    if state == "starting" and phase not in ("", "starting", "queued"):
-        text = f"starting: {phase}"
-    waiting, paused = status.get("waiting"), status.get("paused")
-    if paused:
-        text = f"paused: {paused.get('reason')}{_since(paused, now)}"
-    elif waiting:
-        text = f"{text}: {waiting.get('on') or waiting.get('for')}{_since(waiting, now)}"
-    if status.get("silent"):
-        text += "; no sign of life for a minute"
-    return clean(text, 160)
-
-
-def _training(pipeline: Mapping[str, Any]) -> str:
-    """What of an iteration goes on: it is short words that a person sees change."""
-    if pipeline.get("sync") not in (None, "idle"):
-        return "syncing weights"
-    return "learning" if pipeline.get("learner") == "busy" else "playing episodes"
-
-
 def _of(done: Any, total: Any) -> str:
     return f"{number(done, '{}')}/{total}" if total else number(done, "{}")
-
-
-def _since(block: Mapping[str, Any], now: float) -> str:
-    since = block.get("since")
-    if not isinstance(since, int | float) or now - since < 1:
-        return ""
-    return f" ({duration(now - since)})"
 
 
 class Printer:

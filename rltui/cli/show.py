@@ -13,8 +13,9 @@ from pathlib import Path
 from rltui.cli.common import add_run_argument, age_s, chosen_run, summary
 from rltui.cli.follow import Follower, ending, reward_of
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, program, say, words
-from rltui.cli.progress import Printer, duration, number, state_line
+from rltui.cli.progress import Printer, duration, number
 from rltui.launch.runs import RunAt, is_address
+from rltui.model.doing import doing
 from rltui.model.now import written_later
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.sources.find import default_runs_dir
@@ -139,7 +140,7 @@ def _lines(document: Json, status: Json) -> list[str]:
     if state in TERMINAL:
         lines += [f"  {line}" for line in ending(status)]
     else:
-        lines.append(f"  {state_line(status or None, time.time())}")
+        lines.append(f"  {doing(status, time.time())}")
         steps = f"{number(document['step'], '{}')}/{number(document['steps'], '{}')}"
         lines.append(f"  step {steps}  left {duration(document['eta_s'])}")
     latest, lag = status.get("latest") or {}, status.get("lag") or {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rltui.cli.progress import duration, state_line
+from rltui.cli.progress import duration
 from rltui.text import clean
 
 Status = Mapping[str, Any]
@@ -36,19 +36,41 @@ def waits(status: Status, now: float | None = None) -> str:
         text = form.format(on.removeprefix("the ") if "the {}" in form else on)
     else:
         text = f"it waits for {on or what}"
-    since = waiting.get("since")
-    if now is None or not isinstance(since, int | float) or now - since < 1:
-        return text
-    return f"{text} ({duration(now - since)})"
+    return text if now is None else f"{text}{_since(waiting, now)}"
 
 
-def doing(status: Status, now: float) -> str:
-    """The wait, where there is one that no pause is the reason of; else what it does."""
-    if status.get("paused") or not (text := waits(status, now)):
-        return state_line({**status, "waiting": None}, now)
-    return f"{text}; no sign of life for a minute" if status.get("silent") else text
+def doing(status: Status | None, now: float) -> str:
+    """What it does, or the wait where there is one that no pause is the reason of: 'learning', 'the learner waits for
+    the groups of iteration 2 (5 s)'."""
+    if not status:
+        return "starting"
+    phase, state, paused = str(status.get("phase") or ""), str(status.get("state") or "starting"), status.get("paused")
+    text = phase if state == "running" and phase else state
+    if paused:
+        text = f"paused: {paused.get('reason')}{_since(paused, now)}"
+    elif waiting := waits(status, now):
+        text = waiting
+    elif text == "training":
+        text = _training(status.get("pipeline") or {})
+    elif state == "starting" and phase not in ("", "starting", "queued"):
+        text = f"starting: {phase}"
+    return clean(f"{text}; no sign of life for a minute" if status.get("silent") else text, 200)
 
 
 def held(status: Status) -> bool:
     """Whether it does not go on: paused, silent, or a wait that is far too long."""
     return bool(status.get("paused") or status.get("silent") or status.get("phase") == "waiting")
+
+
+def _training(pipeline: Mapping[str, Any]) -> str:
+    """What of an iteration goes on: it is short words that a person sees change."""
+    if pipeline.get("sync") not in (None, "idle"):
+        return "syncing weights"
+    return "learning" if pipeline.get("learner") == "busy" else "playing episodes"
+
+
+def _since(block: Mapping[str, Any], now: float) -> str:
+    since = block.get("since")
+    if not isinstance(since, int | float) or now - since < 1:
+        return ""
+    return f" ({duration(now - since)})"

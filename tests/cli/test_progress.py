@@ -5,7 +5,8 @@ import io
 import pytest
 
 from rltui.cli.follow import ending
-from rltui.cli.progress import Printer, duration, state_line, step_line
+from rltui.cli.progress import Printer, duration, step_line
+from rltui.model.doing import doing
 
 
 @pytest.mark.parametrize(
@@ -55,14 +56,14 @@ def test_a_skipped_step_has_no_gradient_and_is_still_a_line():
             {
                 "state": "starting",
                 "phase": "starting",
-                "waiting": {"for": "engine", "on": "loading weights", "since": 59},
+                "waiting": {"for": "engine", "on": "engine and learner load the weights", "since": 59},
             },
-            "starting: loading weights (41 s)",
+            "engine and learner load the weights (41 s)",
         ),
         ({"state": "running", "phase": "evaluating"}, "evaluating"),
         (
             {"state": "running", "phase": "waiting", "waiting": {"for": "batch", "since": 99.5}},
-            "waiting: batch",
+            "it waits for batch",
         ),
         (
             {"state": "paused", "phase": "paused", "paused": {"reason": "disk_full", "since": 40}},
@@ -78,7 +79,7 @@ def test_a_skipped_step_has_no_gradient_and_is_still_a_line():
     ],
 )
 def test_what_a_run_does_now(status, text):
-    assert state_line(status, now=100.0) == text
+    assert doing(status, now=100.0) == text
 
 
 def test_an_ending_says_cause_and_remedy():

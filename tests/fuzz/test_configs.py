@@ -37,7 +37,7 @@ def written(document: Any) -> str:
         text = tomlkit.dumps(document)
         assert len(text.encode()) < 200_000 and tomllib.loads(text) is not None
         return text
-    except Exception:
+    except Exception:  # whatever that writer says of such a thing: it is not what is tried here
         assume(False)
         raise
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import msgspec
@@ -128,9 +128,9 @@ paths = st.one_of(
 )
 
 
-async def asked(requests: list[tuple[str, str, bytes]], split: str) -> None:
+async def asked(requests: list[tuple[str, str, bytes]], split: Literal["train", "eval"]) -> None:
     gateway = Gateway(Bytes())
-    policy = CallPolicy(split, 1.0, 64, call_limit=4, seed_parts=(1, 2))  # type: ignore[arg-type]
+    policy = CallPolicy(split, 1.0, 64, call_limit=4, seed_parts=(1, 2))
     gateway.ledger.open(CID, policy)
     episode = gateway.ledger.find(CID)
     assert not isinstance(episode, str)
@@ -174,7 +174,7 @@ def check(answer: httpx.Response, method: str, recorded: int) -> None:
     split=st.sampled_from(["train", "eval"]),
 )
 def test_a_request_is_served_or_refused_and_costs_nothing_then(
-    requests: list[tuple[str, str, bytes]], split: str
+    requests: list[tuple[str, str, bytes]], split: Literal["train", "eval"]
 ) -> None:
     with within(60):
         asyncio.run(asked(requests, split))

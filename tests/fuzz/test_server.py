@@ -48,17 +48,23 @@ READ = [
 ]  # fmt: skip
 
 
+class Client(TestClient):
+    """With the jobs of the server that it asks."""
+
+    jobs: Jobs
+
+
 @pytest.fixture(scope="module")
-def client() -> Iterator[TestClient]:
+def client() -> Iterator[Client]:
     """A server with one run that has ended and no place for another: what is accepted waits for ever."""
     with tempfile.TemporaryDirectory() as place:
         runs = Path(place) / "runs"
         write_run(runs / f"run-{RUN}", SynthConfig(episodes=16, seed=1, judge=True))
         jobs = Jobs(House(runs, False, {}), Places((), 0))
         app = job_server(jobs, Access())
-        with TestClient(app, "http://127.0.0.1/api", raise_server_exceptions=False) as found:
+        with Client(app, "http://127.0.0.1/api", raise_server_exceptions=False) as found:
             assert found.get(f"/rl/jobs/{RUN}").status_code == 200
-            found.jobs = jobs  # type: ignore[attr-defined]
+            found.jobs = jobs
             yield found
 
 
@@ -91,7 +97,7 @@ heads = st.dictionaries(
 
 @examples(40)
 @given(raw=bodies, headers=heads)
-def test_a_body_becomes_a_valid_job_or_a_refusal(client: TestClient, schema: Any, raw: bytes, headers: Any) -> None:
+def test_a_body_becomes_a_valid_job_or_a_refusal(client: Client, schema: Any, raw: bytes, headers: Any) -> None:
     headers.pop("Content-Length", None)
     with within(60):
         answer = client.post("/rl/jobs", content=raw, headers=headers)
@@ -99,7 +105,7 @@ def test_a_body_becomes_a_valid_job_or_a_refusal(client: TestClient, schema: Any
         assert answer.status_code in (200, 201, 400, 409, 413, 422), answer.text
         if answer.status_code == 201:
             made = answer.json()
-            folder = client.jobs.folder(made["job_id"])  # type: ignore[attr-defined]
+            folder = client.jobs.folder(made["job_id"])
             written = tomllib.loads((folder / "config.toml").read_text())
             assert not set(LOADER_KEYS) & written.keys()
             wrong = list(schema.iter_errors(written))
@@ -154,7 +160,7 @@ def paths(draw: st.DrawFn) -> str:
 @examples(70)
 @given(path=paths(), query=queries, headers=heads, last=st.none() | words)
 def test_any_path_and_query_is_answered_or_refused(
-    client: TestClient, path: str, query: dict[str, str], headers: Any, last: str | None
+    client: Client, path: str, query: dict[str, str], headers: Any, last: str | None
 ) -> None:
     if last is not None and last.isascii() and last.isprintable():
         headers = {**headers, "Last-Event-ID": last}
@@ -180,7 +186,7 @@ def steered(draw: st.DrawFn) -> tuple[str, bytes]:
 
 @examples(50)
 @given(asked=steered())
-def test_steering_and_reading_of_a_run_is_done_or_refused(client: TestClient, asked: tuple[str, bytes]) -> None:
+def test_steering_and_reading_of_a_run_is_done_or_refused(client: Client, asked: tuple[str, bytes]) -> None:
     verb, raw = asked
     with within(60):
         check(client.post(f"/rl/jobs/{RUN}/{verb}", content=raw))
@@ -193,6 +199,6 @@ def test_steering_and_reading_of_a_run_is_done_or_refused(client: TestClient, as
         to_json
     )
 )
-def test_an_address_to_verify_is_tried_or_refused(client: TestClient, raw: bytes) -> None:
+def test_an_address_to_verify_is_tried_or_refused(client: Client, raw: bytes) -> None:
     with within(60):
         check(client.post("/rl/verify_task_app", content=raw))
