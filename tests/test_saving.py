@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,6 +21,7 @@ from trainer.recorder import Recorder
 from trainer.resume import another_world, read_restored, take_up
 from trainer.rundir import RunReader, list_checkpoints
 from trainer.rundir.attempts import Earlier
+from trainer.rundir.checkpoints import Checkpoint, finish_checkpoint, verify_checkpoint
 from trainer.rundir.jsonl import encode
 from trainer.rundir.patient import PatientWriter
 from trainer.rundir.resumable import NotResumable
@@ -126,6 +130,29 @@ async def test_best_and_newest_stay_and_no_step_is_saved_twice(root: Path) -> No
     assert world.saver.best["step"] == 2
     saved = [e for e in RunReader(root).events() if e["type"] == "rl.checkpoint.saved"]
     assert [e["data"]["is_best"] for e in saved] == [True, True, False, False, False, False]
+
+
+async def test_a_run_that_ends_while_a_checkpoint_is_finished_leaves_it_whole(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(*args: Any) -> Checkpoint:
+        begun.set()
+        go_on.wait()
+        return finish_checkpoint(*args)
+
+    monkeypatch.setattr(saving, "finish_checkpoint", slowly)
+    world = World(root)
+    saved = asyncio.ensure_future(world.save(2, 0.5))
+    await asyncio.to_thread(begun.wait)
+    for _ in range(2):
+        saved.cancel()
+        await asyncio.sleep(0.01)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await saved
+    assert verify_checkpoint(world.writer.paths.checkpoints / "step_2") == []
 
 
 async def test_a_full_disk_is_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

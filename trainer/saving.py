@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from trainer.config import RunConfig
 from trainer.control_room import ControlRoom
@@ -29,11 +30,24 @@ from trainer.rundir.patient import PatientWriter
 from trainer.rundir.resume import Resumed
 
 GIB = 2**30
+T = TypeVar("T")
 
 
 def estimate(info: LearnerInfo, config: RunConfig) -> Need:
     """Of one checkpoint of this learner."""
     return checkpoint_need(config.policy.trainer_mode, config.training.dtype, info.parameters, info.trainable)
+
+
+async def _to_its_end(work: Callable[..., T], *args: Any) -> T:
+    """What `work` gives, from a thread. A thread cannot be cancelled: a caller that is, leaves once it has ended."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *args))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        while not working.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([working])
+        raise
 
 
 class CheckpointSaver:
@@ -115,7 +129,7 @@ class CheckpointSaver:
             "judged": list(judged),
         }
         done = await self._room.with_room(lambda: self._build(iteration, dict(reward), facts, is_best))
-        await self._room.with_room(lambda: asyncio.to_thread(self._settle, done, is_best))
+        await self._room.with_room(lambda: _to_its_end(self._settle, done, is_best))
         self._last_step = recorder.step
         self.checkpoints = self._listed()
         recorder.event(
@@ -140,7 +154,7 @@ class CheckpointSaver:
             await self._learner.checkpoint(aside, self._state(iteration, facts))
             self._writer.sync()
             final, manifest = self._folder / checkpoint_name(recorder.step), self._manifest(iteration, reward, is_best)
-            return await asyncio.to_thread(finish_checkpoint, aside, final, manifest)
+            return await _to_its_end(finish_checkpoint, aside, final, manifest)
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)  # a half-built one would keep the disk full
             raise
