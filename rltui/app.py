@@ -82,6 +82,7 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
         self.shelf = Shelf(shelf_file())
         self.commands = CommandLog()
         self.failure: BaseException | None = None  # what ended the app, if it was a fault of its own
+        self._leaving = False
         self.leaving = "detach"  # what is to become of the open run: detach, stop or kill
         self.unsaved = ""  # the config whose edits were left as a draft
         self.opened: OpenRun | None = None
@@ -94,19 +95,25 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
 
     # Start and end
 
-    def on_mount(self) -> None:
-        self._screen("runs")
+    def get_default_screen(self) -> Screen[None]:
+        """The one that was asked for. Over an empty one, as the framework has it, both would be laid out and drawn."""
+        screen = self._first_screen()
+        screen._push_result_callback(self, None)  # which `switch_screen` takes away
+        return screen
+
+    def _first_screen(self) -> Screen[None]:
+        runs = self._screen("runs")
         if self.options.smoke is not None:
-            self._screen("smoke")
-            self.push_screen("smoke")
-        elif self.options.config is not None:
+            return self._screen("smoke")
+        if self.options.config is not None:
             self._config().open(self.options.config)
-            self.push_screen("config")
-        elif self.options.run is None:
-            self.push_screen("runs")
-        else:
+            return self._config()
+        if self.options.run is not None:
             self._open(self.options.run)
-            self.push_screen("monitor")
+            return self._monitor()
+        return runs
+
+    def on_mount(self) -> None:
         self.set_keymap(textual_keymap(self.keymap))
         for problem in (*self.keymap.problems, *self.keymap.conflicts):
             self.say(str(problem), "watch")
@@ -124,6 +131,7 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
             self.opened.begin(self.get_screen("monitor").post_message)
 
     def exit(self, *args: Any, **more: Any) -> None:
+        self._leaving = True
         if self.config_screen is not None:
             self.config_screen.keep_edits()  # at once: what follows may not come to an end where the terminal is gone
         self._remember()
@@ -149,6 +157,8 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
         self._close_messages_no_wait()  # no traceback on the terminal: it goes into the report
 
     async def on_event(self, event: events.Event) -> None:
+        if self._leaving and isinstance(event, events.InputEvent | events.Paste):
+            return  # of a key after `q`: there is no screen left for it
         if isinstance(event, events.Key) and not event.is_forwarded:
             typing = isinstance(self.focused, Input)
             self.recorder.key(event.key, typing=typing)

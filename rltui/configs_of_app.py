@@ -28,18 +28,25 @@ class ConfigsOfApp:
 
     def edit_config(self, path: Path, key: str | None = None) -> None:
         """Edit a config, with the cursor on `key`."""
-        self._config().open(path, key or "")
-        self.go("config")
+        self._show_config(self._config().open(path, key or ""))
 
     def copy_config(self, run: str | None = None, key: str = "", *, back: str = "") -> None:
         """Begin a config with that of a run, with the cursor on `key`, else with what is chosen. `back`: the screen
         that escape leads to."""
         if run is None:
             self._config().begin_anew()
+            self._show_config(True)
         else:
-            self._config().copy_of_run(run, key)
-        self.go("config")
-        self._config().back = back
+            self._show_config(self._config().copy_of_run(run, key), back)
+
+    def _show_config(self, there: bool, back: str = "") -> None:
+        """Go to the editor once what is to be edited is there: keys must not reach the config that was open before."""
+        screen = self._config()
+        if there or screen.form is None:
+            self.go("config")
+            screen.back = back
+        else:
+            screen.arrives = back
 
     @property
     def config_screen(self) -> ConfigScreen | None:

@@ -1,8 +1,10 @@
-"""The framework's terminal driver, but for input that is no UTF-8, and for a terminal that hangs up."""
+"""The framework's terminal driver, but for input that is no UTF-8, a storm of sizes, and a terminal that hangs up."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -19,6 +21,13 @@ class TolerantDriver(LinuxDriver):
                 super().run_input_thread()
             except NOISE:
                 continue
+
+    def start_application_mode(self) -> None:
+        """The framework's handler reads the size and tells the app. A second signal that interrupts it in between
+        tells its own first, and the older size would stay."""
+        super().start_application_mode()
+        tell, loop = signal.getsignal(signal.SIGWINCH), asyncio.get_running_loop()
+        signal.signal(signal.SIGWINCH, lambda number, frame: loop.call_soon_threadsafe(tell, number, frame))
 
     def resume_application_mode(self) -> None:
         """A terminal that hangs up continues its programs, too: without a stop before it. A second thread that reads

@@ -62,6 +62,16 @@ class RunsOfApp:
         self._folder.start()
 
     @property
+    def reading_ended(self) -> bool:
+        """Whether a person has ended the reading of the folder."""
+        return self._folder is not None and self._folder.ended
+
+    def turn_reading(self) -> None:
+        """End the reading of the folder, or go on with it."""
+        if self._folder is not None:
+            self._folder.turn()
+
+    @property
     def servers(self) -> list[str]:
         """The job servers whose runs are listed beside the folder's, the one used last first."""
         known = self.memory.get("servers")

@@ -125,7 +125,8 @@ class FolderWatcher(Watcher):
     """Keeps the rows of a folder of runs fresh.
 
     `found(rows, gone, scanned, total)`: rows that are new or not as they were, paths that are gone, and how far the
-    first reading has come. It is called only when there is something to tell, and once at the end of the first.
+    first reading has come. It is called only when there is something to tell, and once at the end of the first, which
+    `turn` ends early: then fewer were scanned than there are.
     """
 
     def __init__(
@@ -160,12 +161,30 @@ class FolderWatcher(Watcher):
             if self._first and time.monotonic() - told_at > TELL_S:
                 self._found(news, [], scanned, max(scanned + 1, self._folder.total))
                 news, told_at = [], time.monotonic()
+        gone = set() if self._folder.cut else gone
         for path in gone:
             del self._rows[path]
         if news or gone or self._first:
-            self._found(news, sorted(gone), scanned, scanned)
+            self._found(news, sorted(gone), scanned, scanned + len(self._folder.left))
         self._first = False
         return self._period_s if any(is_live(row.state) for row in self._rows.values()) else QUIET_S
+
+    @property
+    def ended(self) -> bool:
+        """Whether runs were left out."""
+        return self._folder is not None and bool(self._folder.left)
+
+    def turn(self) -> None:
+        """End the first reading, or go on with it."""
+        if self._folder is not None and self._first:
+            self._folder.end()
+        elif self._folder is not None and self._folder.left:
+            self._folder.go_on()
+            self.do(self._begin_anew)
+            self.soon()
+
+    def _begin_anew(self) -> None:
+        self._first = True
 
 
 class ServerWatcher(Watcher):

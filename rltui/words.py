@@ -42,3 +42,9 @@ def shortened(path: Path) -> str:
     """The whole path, with ~ for the home."""
     path, home = path.absolute(), Path.home()
     return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)
+
+
+def batches(ready: int, need: int) -> str:
+    """'4 full batches of 32': what so many queued episodes make."""
+    full = ready // need
+    return f"{full} full batch{'es' * (full != 1)} of {need}"

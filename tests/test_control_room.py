@@ -85,6 +85,40 @@ async def test_a_pause_waits_for_the_step_that_is_going_and_lets_no_other_begin(
     work.cancel()
 
 
+async def test_a_checkpoint_is_made_while_the_run_is_paused_between_two_iterations(world):
+    room, saved = world.room, []
+    work = asyncio.ensure_future(room.run())
+
+    async def save() -> None:
+        saved.append(world.recorder.step)
+        room.done("checkpoint")
+
+    world.ask("pause")
+    await settle()
+    early = world.ask("checkpoint")  # there is no step yet
+    assert not room.saves_in_pause and world.answer(world.ask("evaluate")) == "wrong_state"
+    world.recorder.step = 4
+    resting = asyncio.ensure_future(room.iteration_ended(save))
+    await settle()
+    assert saved == [4] and world.answer(early) == "done"
+    woken = []
+    room.on_change(lambda: woken.append(room.saves_in_pause))
+    late = world.ask("checkpoint")
+    await settle()
+    assert saved == [4, 4] and world.answer(late) == "done" and woken == [True]  # who waits elsewhere hears of it
+    assert not resting.done() and world.writer.document.state == "paused"
+    world.ask("resume")
+    await resting
+    assert saved == [4, 4]
+    work.cancel()
+
+
+async def test_on_a_full_disk_no_checkpoint_is_asked_for(world):
+    world.writer.disk_full = True
+    world.room.look()
+    assert world.answer(world.ask("checkpoint")) == "wrong_state" and not world.room.saves_in_pause
+
+
 async def test_a_pause_and_its_end_in_one_look_are_both_done(world):
     root = world.writer.paths.root
     pause = ask(root, "pause", client="test")

@@ -88,6 +88,12 @@ def test_on_cpus_each_node_has_a_rank_and_a_replica():
     assert gpus_per_node(config) == [0, 0]
 
 
+@pytest.mark.parametrize(("gpus", "shares"), [(0, False), (1, True), (4, False)])
+def test_a_learner_that_shares_its_gpu_is_told_so(tmp_path, gpus, shares):
+    """It gives back what a pass took, and the engine starts after its rehearsal."""
+    assert learner_settings(loaded(gpus), tmp_path).shares_gpu is shares
+
+
 @pytest.fixture
 def environments(monkeypatch) -> list[dict[str, str]]:
     """Of the children that were to be started; none is."""

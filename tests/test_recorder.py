@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.sim.world import config
+from trainer.learner.protocol import StepResult
 from trainer.recorder import Recorder
 from trainer.rewards.advantages import group_advantages
 from trainer.rewards.episode import EpisodeReward
@@ -13,16 +14,21 @@ from trainer.rollout.episode import Assignment, Episode, Exclusion
 from trainer.rollout.groups import Group, Tally
 from trainer.rollout.types import Call, Span
 from trainer.rundir import RunReader, RunWriter
+from trainer.rundir.status import Warned
 
 RULES = SimpleNamespace(temperature=1.0, max_tokens=8)
 
 
 @pytest.fixture
 def recorder(tmp_path):
+    with RunWriter(tmp_path / "run", job_id="rl_0", label="x") as writer:
+        yield recorder_on(writer)
+
+
+def recorder_on(writer) -> Recorder:
     sizes = {"rollout__episodes_per_batch": 4, "training__batch_size": 4, "training__iterations_per_epoch": 2}
     loaded = config(**sizes, training__max_minutes=2.0, training__group_size=4)
-    with RunWriter(tmp_path / "run", job_id="rl_0", label="x") as writer:
-        yield Recorder(writer, loaded.derived, loaded.config)
+    return Recorder(writer, loaded.derived, loaded.config)
 
 
 def episode(group: int | None, member: int, tokens: int, code: str | None = None) -> Episode:
@@ -80,3 +86,32 @@ def test_who_follows_the_events_alone_has_the_numbers_that_are_drawn(recorder):
     (event,) = [e for e in RunReader(recorder.writer.paths.root).events() if e["type"] == "rl.metrics"]
     found = [(point["name"], point["value"], point["step"]) for point in event["data"]["points"]]
     assert found == [("gspo/loss", 0.25, 0), ("reward/mean", 1.0, 0), ("eval/reward_mean", 0.5, 4)]
+
+
+def test_what_is_unhealthy_is_told_once_and_stands_in_the_status_while_it_holds(recorder):
+    def learned(step, **values):
+        update, lags = SimpleNamespace(members=[], sequences=[]), SimpleNamespace(max=0)
+        result = StepResult(step, {"optim/grad_norm": 1.0}, [])
+        recorder.step_done(
+            result, update, {"reward/frac_zero_std": 0.0, **values}, iteration=step, lags=lags, seconds=1
+        )
+
+    recorder.warn("task_app", "something else")
+    learned(1, **{"reward/frac_zero_std": 1.0, "reward/frac_all_bad": 1.0})
+    learned(2, **{"reward/frac_zero_std": 1.0, "reward/frac_all_good": 1.0})
+    [event] = [e for e in RunReader(recorder.writer.paths.root).events() if e["type"] == "rl.health"]
+    assert (event["level"], event["step"], event["data"]["rule"], event["data"]["value"]) == ("warning", 1, "D01", 1.0)
+    assert event["data"]["advice"] in event["message"] and event["message"].startswith("D01: ")
+    [other, entry] = recorder.writer.document.warnings
+    assert (other.code, entry.code, entry.count) == ("task_app", "D01", 2)
+    assert "choose easier tasks" in event["message"] and "choose harder tasks" in entry.text  # as it is now
+    for step in (3, 4, 5):
+        learned(step)
+    assert [w.code for w in recorder.writer.document.warnings] == ["task_app"]
+
+
+def test_a_new_attempt_begins_without_what_the_earlier_one_said_of_its_steps(recorder):
+    codes = {"D01": "D01: equal rewards", "task_app": "something else"}
+    recorder.writer.note(warnings=[Warned(code=code, text=text) for code, text in codes.items()])
+    recorder_on(recorder.writer)
+    assert [entry.code for entry in recorder.writer.document.warnings] == ["task_app"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 from pathlib import Path
@@ -19,15 +20,21 @@ from trainer.learner.client import LearnerError
 from trainer.learner.protocol import LearnerInfo
 from trainer.recorder import Recorder
 from trainer.resume import another_world, read_restored, take_up
-from trainer.rundir import RunReader, list_checkpoints
+from trainer.rundir import RunReader, answer, ask, list_checkpoints
 from trainer.rundir.attempts import Earlier
 from trainer.rundir.checkpoints import Checkpoint, finish_checkpoint, verify_checkpoint
 from trainer.rundir.jsonl import encode
 from trainer.rundir.patient import PatientWriter
 from trainer.rundir.resumable import NotResumable
-from trainer.saving import CheckpointSaver, Need, estimate
+from trainer.saving import CheckpointSaver, Need, _to_its_end, estimate
 
 LOADED = load_text(SMALL, "run.toml", environ={}, device="cpu")
+EVALUATED = """
+[evaluation]
+instances = 1
+every_n_iters = 3
+seeds = [7]
+"""
 
 
 class Learner:
@@ -58,11 +65,11 @@ class World:
         need = need or Need(1, 1)
         self.saver = CheckpointSaver(self.recorder, self.writer, self.room, Learner(failures), model, need)
 
-    async def save(self, step: int, reward: float) -> None:
+    async def save(self, step: int, reward: float, evaluated: float | None = None) -> None:
         self.recorder.step = self.recorder.iteration = step
         await self.saver.save(
             iteration=step,
-            reward={"train": reward, "eval": None},
+            reward={"train": reward, "eval": evaluated},
             cursor={"seed": 10 * step, "group": step, "wraps": 0, "again": [[3, 7]]},
             evaluations={0: 0.25, step: 0.5},
             last_reward=reward,
@@ -130,6 +137,78 @@ async def test_best_and_newest_stay_and_no_step_is_saved_twice(root: Path) -> No
     assert world.saver.best["step"] == 2
     saved = [e for e in RunReader(root).events() if e["type"] == "rl.checkpoint.saved"]
     assert [e["data"]["is_best"] for e in saved] == [True, True, False, False, False, False]
+
+
+async def test_a_checkpoint_whose_step_is_evaluated_later_takes_up_the_reward(root: Path) -> None:
+    """A run is stopped in its last evaluation; the resume makes up for that."""
+    world = World(root)
+    world.room._loaded = load_text(SMALL + EVALUATED, "run.toml", environ={}, device="cpu")
+    await world.save(3, 0.5)
+    folder = world.writer.paths.checkpoints
+    assert world.saver.best is None and not (folder / "best.json").exists()
+
+    restored = read_restored(list_checkpoints(folder)[-1], earlier(world))
+    need, learner = Need(1, 1), Learner()
+    world.saver = CheckpointSaver(world.recorder, world.writer, world.room, learner, {}, need, restored=restored)
+    await world.save(3, 0.5, 0.898)
+    [checkpoint] = list_checkpoints(folder)
+    assert verify_checkpoint(checkpoint.path) == []
+    assert (checkpoint.reward, checkpoint.is_best, checkpoint.resumable) == (0.898, True, True)
+    assert json.loads((folder / "best.json").read_text()) == {"step": 3, "reward": 0.898, "path": "step_3"}
+    document = world.writer.document
+    assert document.best.reward == document.last_checkpoint.reward == 0.898 and document.best.step == 3
+    again = read_restored(checkpoint, earlier(world))
+    assert again.best == world.saver.best and again.step == 3
+
+
+async def test_a_checkpoint_that_was_asked_for_stays(root: Path) -> None:
+    world = World(root)
+
+    def asks() -> str:
+        control_id = ask(root, "checkpoint", {}, client="test")
+        world.room.look()
+        return control_id
+
+    first = asks()
+    for step in range(1, 7):
+        await world.save(step, 1.0 - 0.1 * step)
+    second = asks()  # of a step that has been saved
+    await world.save(6, 0.4)
+    for step in range(7, 11):
+        await world.save(step, 0.0)
+    assert [(c.step, c.asked) for c in list_checkpoints(world.writer.paths.checkpoints)] == [
+        (1, True),
+        (6, True),
+        (8, False),
+        (9, False),
+        (10, False),
+    ]
+    answers = [answer(RunReader(root).events(), one) for one in (first, second)]
+    assert [(state, data["path"]) for state, data in answers] == [
+        ("done", "checkpoints/step_1"),
+        ("done", "checkpoints/step_6"),
+    ]
+
+
+async def test_what_fails_while_a_run_is_killed_is_nobodys_to_read() -> None:
+    begun, go_on, told = threading.Event(), threading.Event(), []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["message"]))
+
+    def fails() -> None:
+        begun.set()
+        go_on.wait()
+        raise OSError("no space left")
+
+    leaving = asyncio.ensure_future(_to_its_end(fails))
+    await asyncio.to_thread(begun.wait)
+    leaving.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.wait([leaving])
+    assert leaving.cancelled()
+    del leaving
+    gc.collect()
+    assert told == []
 
 
 async def test_a_run_that_ends_while_a_checkpoint_is_finished_leaves_it_whole(

@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from trainer import assemble, environment
 from trainer.batch import in_batch_job
 from trainer.config import ConfigError, Loaded
@@ -83,6 +85,10 @@ class Attempt:
         if number == signal.SIGTERM and in_batch_job():
             if self._stopping.is_set():
                 return  # it repeats itself; what it sends to kill is SIGKILL
+            with suppress(OSError):
+                self._room.look()  # who asked for the end by a request, which a cancelled job follows at once
+            if self._killed:
+                return
             self._preempted = True
         self.ask("stop")
 
@@ -196,7 +202,11 @@ class Attempt:
         settings = learner_settings(self._loaded, model.path, start)
         if self._restored is not None:
             settings.resume_from = str(self._restored.checkpoint)
-        await services.start_engine_and_learner(self._loaded.config, settings)
+        await services.start_engine_and_learner(
+            self._loaded.config,
+            settings,
+            lambda words: self._recorder.phase("starting", waiting=_waiting("engine", words)),
+        )
         self._recorder.status(waiting=None)
 
     def _build(self, services: Services) -> Pipeline:
@@ -207,6 +217,7 @@ class Attempt:
                 "engine": services.engine.describe(),
                 "model": {**self._model, "parameters": services.learner_info.parameters},
                 "task_app": {"url": services.task_app_url, **self._app_facts},
+                **({} if services.rehearsal is None else {"rehearsal": msgspec.structs.asdict(services.rehearsal)}),
                 **({} if self._judge is None else {"judge": self._judge.facts}),
             }
         )

@@ -59,6 +59,7 @@ class ControlRoom:
         self._gate.set()
         self._between.set()
         self._changing = False
+        self._news = asyncio.Event()  # the gate has moved, or a checkpoint is asked for
         self._ended = asyncio.Event()  # a stop was asked
         self._phase = "training"  # to go back to
         self._callbacks: list[Callable[[], None]] = []
@@ -92,9 +93,20 @@ class ControlRoom:
         finally:
             self._between.set()
 
-    async def iteration_ended(self, iteration: int) -> None:
-        """Before what follows an iteration: evaluation, checkpoint, the next one. It waits while the run is paused."""
-        await self._gate.wait()
+    async def iteration_ended(self, save: Callable[[], Awaitable[None]]) -> None:
+        """Before what follows an iteration: evaluation, checkpoint, the next one. It waits while the run is paused, and
+        makes a checkpoint when one is asked for then."""
+        while not self._gate.is_set():
+            self._news.clear()
+            if self.saves_in_pause:
+                await save()
+            else:
+                await self._news.wait()
+
+    @property
+    def saves_in_pause(self) -> bool:
+        """Whether a checkpoint is asked for while the run is paused; one of no step there is none."""
+        return set(self._reasons) == {"request"} and self._recorder.step > 0 and self.wants("checkpoint")
 
     def wants(self, action: str) -> bool:
         """Whether somebody asked for evaluate or checkpoint, which wait for their iteration's end."""
@@ -178,6 +190,8 @@ class ControlRoom:
             self._todo.put_nowait(request)
         elif request.action not in AT_ITERATION_END:
             self._todo.put_nowait(request)
+        elif self._reasons:
+            self._tell_news()
 
     def _refusal(self, request: Request) -> tuple[str | None, str]:
         """Why it cannot be carried out, as a reason of the wire and in words."""
@@ -189,8 +203,10 @@ class ControlRoom:
                 return "wrong_state", f"nobody paused the run{goes_on}"
             case "evaluate" if self.config.evaluation is None:
                 return "wrong_state", "the config has no [evaluation]"
-            case "evaluate" | "checkpoint" if self._reasons:
+            case "evaluate" if self._reasons:
                 return "wrong_state", "the run is paused; resume it first"
+            case "checkpoint" if "disk_full" in self._reasons:
+                return "wrong_state", "the disk is full"
             case "pause" | "evaluate" | "checkpoint" if self._ended.is_set():
                 return "wrong_state", "the run is stopping"
             case "set" if not request.args:
@@ -310,6 +326,10 @@ class ControlRoom:
             self._gate.clear()
         else:
             self._gate.set()
+        self._tell_news()
+
+    def _tell_news(self) -> None:
+        self._news.set()
         for callback in self._callbacks:
             callback()
 

@@ -107,7 +107,8 @@ def resumed(arguments: argparse.Namespace, earlier: Earlier) -> Opening:
     given = {item.key: item.new for item in differences(earlier.values, values) if _is_given(values, item.key)}
     if checkpoint is None or restored is None:
         return Opening(loaded, source, earlier.config_name, earlier, overrides=given)
-    if restored.iteration >= iterations:
+    # A run that ended between its last checkpoint and its end still has that end before it.
+    if restored.iteration > iterations or (restored.iteration == iterations and earlier.state == "succeeded"):
         raise NotResumable(
             f"{restored.iteration} of {iterations} iterations are done: there is nothing left to train",
             "raise training.num_epochs or training.iterations_per_epoch with --set",

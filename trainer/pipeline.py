@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from trainer.config import Loaded
 from trainer.control_room import ControlRoom, NoRoom
@@ -23,9 +22,9 @@ from trainer.outage import Outage, TaskAppGone
 from trainer.present import Present
 from trainer.recorder import Recorder
 from trainer.resume import Restored
-from trainer.rewards.advantages import critic_advantages, score_group
-from trainer.rollout.batch import Update, chunks, shuffled, update_of
-from trainer.rollout.dispatcher import Dispatcher, Score
+from trainer.rewards.advantages import scorer
+from trainer.rollout.batch import Update, updates_of
+from trainer.rollout.dispatcher import Dispatcher
 from trainer.rollout.groups import Group, Tally
 from trainer.rollout.judging import Judging
 from trainer.rollout.measures import iteration_metrics
@@ -76,7 +75,7 @@ class Pipeline:
             evaluation.play,
             cursor,
             Sizes.of(loaded.config, self._derived),
-            _score(loaded),
+            scorer(loaded.config.algorithm.variety, loaded.config.training.advantage_std),
             self._contained,
             recorder,
             self._outage,
@@ -137,14 +136,15 @@ class Pipeline:
         await self._bring_first_weights()
         if recorder.iteration not in self.evaluations.means and self._evaluator.due(recorder.iteration, iterations):
             await self._evaluate(recorder.iteration)
+            if recorder.step:  # its checkpoint was made before its reward was known
+                await self._save_evaluated()
         self._timing.begin()
         first = recorder.iteration + 1
         for iteration in range(first, iterations + 1):
             recorder.phase("training")
             self._open(True)
             try:  # an attempt makes one iteration at least, however long it took to load
-                left = None if iteration == first else recorder.budget_s
-                batch = await self._unless_stopped(within(left, self._batch(iteration)))
+                batch = await self._next_batch(iteration, limited=iteration != first)
             except TaskAppGone:
                 if recorder.step:
                     await self._checkpoint()  # a resume loses nothing
@@ -152,28 +152,43 @@ class Pipeline:
             if batch is None:
                 break
             await self._learn(iteration, *batch)
-            await self._room.iteration_ended(iteration)
+            await self._room.iteration_ended(self._checkpoint)
             if self._evaluator.due(iteration, iterations) or self._room.wants("evaluate"):
                 await self._evaluate(iteration)
             every = self._room.config.checkpoint.every_n_iters
             if self._room.wants("checkpoint") or (every and iteration % every == 0 and iteration < iterations):
-                await self._unless_stopped(self._until_evaluated())  # its reward is the checkpoint's
-                await self._checkpoint()
+                await self._save_evaluated()
             if self._stopping.is_set() or recorder.budget_s == 0.0:
                 break
-        await self._unless_stopped(self._until_evaluated())
-        if recorder.step:
-            await self._checkpoint()
+        await self._save_evaluated()
         if self._stopping.is_set():
             return "stopped"
         return "completed" if recorder.iteration == iterations else "max_minutes"
 
     # --- play -----------------------------------------------------------------------------------------------
 
-    async def _batch(self, iteration: int) -> tuple[list[Group], Tally]:
-        """Closes the batch of `iteration` once its groups are there, and all that would be too old for the next."""
+    async def _next_batch(self, iteration: int, *, limited: bool) -> tuple[list[Group], Tally] | None:
+        """None: the run was asked to stop, or its time is over (`limited`)."""
+        while True:
+            left = self._recorder.budget_s if limited else None
+            batch = await self._unless_stopped(within(left, self._batch(iteration)))
+            if batch is not False:
+                return batch
+            await self._checkpoint()
+
+    async def _batch(self, iteration: int) -> tuple[list[Group], Tally] | Literal[False]:
+        """Closes the batch of `iteration` once its groups are there, and all that would be too old for the next.
+
+        Not while the run is paused: it rests between two iterations. False: a checkpoint is asked for then.
+        """
         dispatcher = self._dispatcher
-        while (what := dispatcher.missing(iteration)) is not None:
+        while (what := dispatcher.missing(iteration)) is not None or not self._room.admitting:
+            if self._room.saves_in_pause:
+                return False
+            if what is None:
+                self._waits.over("learner")
+                await dispatcher.changed()
+                continue
             overdue = dispatcher.drop_overdue(iteration) if what == "straggler" else None
             if what == "batch" and self._evaluator.holds_weights and dispatcher.waits_for_policy:
                 what = "eval"
@@ -212,7 +227,7 @@ class Pipeline:
         for group in groups:
             recorder.group(group, iteration)
         recorder.batch_closed(lags)
-        updates = self._updates(iteration, groups, lags)
+        updates = updates_of(groups, iteration, self._derived["U"], lags, self._room.config.training)
         closing = iteration_metrics(groups, tally)
         if self._judging is not None:
             closing |= self._judging.closing([member for group in groups for member in group.members])
@@ -226,22 +241,6 @@ class Pipeline:
         self._empty = 0 if any(update.sequences for update in updates) else self._empty + 1
         if self._empty >= EMPTY_LIMIT:
             raise nothing_to_learn(iteration, self._last_reward)
-
-    def _updates(self, iteration: int, groups: list[Group], lags: Lags) -> list[Update]:
-        training = self._room.config.training
-        members = [member for group in shuffled(groups, training.seed, iteration) for member in group.members]
-        advantages = {group.index: group.advantages for group in groups if group.advantages is not None}
-        return [
-            update_of(
-                part,
-                advantages,
-                lags,
-                made=made,
-                max_seq_len=training.max_seq_len,
-                mask_truncated=training.mask_truncated,
-            )
-            for made, part in enumerate(chunks(members, self._derived["U"]))
-        ]
 
     async def _anchor(self, updates: list[Update]) -> None:
         """Proximal log-probabilities, with the weights before the iteration's first update (DESIGN 4)."""
@@ -332,6 +331,12 @@ class Pipeline:
         self._dispatcher.serve(version)
         return report.metrics()
 
+    async def _save_evaluated(self) -> None:
+        """The reward of an evaluation that plays is the checkpoint's."""
+        await self._unless_stopped(self._until_evaluated())
+        if self._recorder.step:
+            await self._checkpoint()
+
     async def _checkpoint(self) -> None:
         recorder = self._recorder
         await self._saver.save(
@@ -391,9 +396,3 @@ class Pipeline:
     def final_reward(self) -> float | None:
         """Mean reward of the last evaluation, else of the last iteration."""
         return self.evaluations.results()["last"] if self.evaluations.means else self._last_reward
-
-
-def _score(loaded: Loaded) -> Score:
-    if loaded.config.algorithm.variety == "ppo":
-        return critic_advantages
-    return partial(score_group, std=loaded.config.training.advantage_std)

@@ -81,7 +81,13 @@ def socket_folder(longest_name: int = 1) -> str:
     home = tempfile.gettempdir()
     if len(os.fsencode(home)) + longest_name - 1 > MAX_SOCKET_HOME:
         home = _SHORT_HOME
-    return tempfile.mkdtemp(prefix=f"rltui-{os.getpid()}-{start_time_of(os.getpid())}-", dir=home)
+    return tempfile.mkdtemp(prefix=own_prefix(), dir=home)
+
+
+def own_prefix() -> str:
+    """Of this process's folders for temporary files: what `remove_stale_socket_folders` knows them by. Letters, digits
+    and _ may follow."""
+    return f"rltui-{os.getpid()}-{start_time_of(os.getpid())}-"
 
 
 def remove_stale_socket_folders() -> None:

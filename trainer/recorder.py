@@ -12,6 +12,7 @@ import numpy as np
 
 from trainer.config import RunConfig
 from trainer.errors import disk_full
+from trainer.health import Finding, Health
 from trainer.lag import Lags
 from trainer.learner.protocol import Sequence as TrainSequence
 from trainer.learner.protocol import SequenceResult, StepResult
@@ -27,13 +28,12 @@ from trainer.rundir.jsonl import iso
 from trainer.rundir.logs import LogFile
 from trainer.rundir.patient import PatientWriter
 from trainer.rundir.records import GroupRecord
-from trainer.rundir.status import Child, Warned
+from trainer.rundir.status import Child, Warned, warned
 from trainer.taskapp.codes import sentence, warning
 from trainer.trackers.board import Trackers
 from trainer.weights.base import SyncReport
 
 T = TypeVar("T")
-CANARY = ("slope", "residual", "noise")  # of the weight sync's event
 EXCLUDED_S = 10.0  # an event of excluded episodes at most so often, for each code and cause
 TOKENS = "tokens"
 ETA_STEPS = 20  # the remaining time follows from the median of that many steps
@@ -58,6 +58,8 @@ class Recorder:
         self._limit_s = None if config.training.max_minutes is None else 60.0 * config.training.max_minutes
         self._open: dict[int, Counter[str]] = {}  # of groups in no batch yet: tokens, and exclusions by code
         self._derived = derived
+        self._health = Health(derived["E"])
+        self._unhealthy([])  # nothing that an earlier attempt said of its own steps holds any more
         self._per_epoch, self.log_interval = config.training.iterations_per_epoch, config.training.log_interval
         self._step_seconds: deque[float] = deque(maxlen=ETA_STEPS)
 
@@ -90,16 +92,20 @@ class Recorder:
 
     def warn(self, code: str, text: str) -> None:
         """A warning of the whole run: an event, and an entry of status.json."""
-        known = list(self.writer.document.warnings)
-        for entry in known:
-            if (entry.code, entry.text) == (code, text):
-                entry.count += 1
-                entry.last_at = iso(time.time())
-                break
-        else:
-            known.append(Warned(code=code, text=text, last_at=iso(time.time())))
+        warnings, new = warned(self.writer.document.warnings, code, text, iso(time.time()))
+        if new:
             self.event("rl.warning", text, level="warning", code=code)
-        self.writer.note(warnings=known)  # written with the next beat
+        self.writer.note(warnings=warnings)  # written with the next beat
+
+    def _unhealthy(self, findings: Sequence[Finding]) -> None:
+        """An event of what is new, and an entry of status.json for as long as it holds, with the newest figures."""
+        for told in (each for each in findings if each.times == 1):
+            facts = {"rule": told.rule, "value": told.found.value, "advice": told.found.advice}
+            self.event("rl.health", told.message, level="warning", **facts)
+        now, said = iso(time.time()), {told.rule for told in findings}
+        holds = [Warned(code=told.rule, text=told.message, count=told.times, last_at=now) for told in findings]
+        others = (entry for entry in self.writer.document.warnings if entry.code not in said)
+        self.writer.note(warnings=[*(entry for entry in others if not self._health.is_over(entry.code)), *holds])
 
     def present(self, pipeline: Mapping[str, Any], waiting: Mapping[str, Any] | None) -> None:
         """The pipeline as it is now; written with the next beat."""
@@ -237,7 +243,9 @@ class Recorder:
         if result.skipped is not None:
             self._skipped(result, rows, iteration)
         self._step_seconds.append(seconds)
-        self.metrics({**result.metrics, **values}, iteration=iteration)
+        line = {**result.metrics, **values}
+        self.metrics(line, iteration=iteration)
+        self._unhealthy(self._health.look(line))
         if self.step % self.log_interval == 0:
             self._trackers.row(self.step)
             self._tell_step(result, iteration, lags.max)
@@ -293,8 +301,6 @@ class Recorder:
     def iteration_done(self, iteration: int, groups: Sequence[Group], tally: Tally) -> None:
         self.iteration = iteration
         advantages = [group.advantages for group in groups if group.advantages is not None]
-        if all(a.dead for a in advantages):
-            self.warn("no_gradient", "in every group of an iteration all rewards were equal: nothing to learn from")
         dead = sum(a.dead for a in advantages)
         told = f"; {dead} of {len(groups)} groups have equal rewards: no gradient" if dead else ""
         rewards = np.array([member.total for group in groups for member in group.members], dtype=np.float64)
@@ -356,8 +362,7 @@ class Recorder:
         self.weight_version, self.weight_updates = report.version, self.step
         self._sync_event(f"weights v{report.version} serve, {self.step} updates", report)
         if report.resent:
-            told = f"the engine did not run weight version {report.version} as first sent; the second sending passed"
-            self.warn("weight_resent", f"{told} the canary")
+            self._unhealthy(self._health.resent(report.version))
         updates = {"weight_version": report.version, "weight_updates": self.step}
         self.status(**updates, pipeline={"sync": "idle"}, **present)
 
@@ -366,18 +371,7 @@ class Recorder:
         self._sync_event(f"weights v{report.version} are not what the engine runs", report)
 
     def _sync_event(self, text: str, report: SyncReport) -> None:
-        self.event(
-            "rl.weight_sync",
-            text,
-            version=report.version,
-            updates=self.step,
-            seconds=report.seconds,
-            bytes=report.bytes,
-            mode=report.mode,
-            rounding_gap=report.rounding_gap,
-            verified=report.verified,
-            canary=None if report.canary is None else {n: getattr(report.canary, n) for n in CANARY},
-        )
+        self.event("rl.weight_sync", text, updates=self.step, **report.facts())
 
     @property
     def budget_s(self) -> float | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from trainer.config import RunConfig
 from trainer.control_room import ControlRoom
@@ -24,6 +24,7 @@ from trainer.rundir.checkpoints import (
     list_checkpoints,
     point,
     prune,
+    read_checkpoint,
 )
 from trainer.rundir.need import Need, checkpoint_need
 from trainer.rundir.patient import PatientWriter
@@ -47,7 +48,16 @@ async def _to_its_end(work: Callable[..., T], *args: Any) -> T:
         while not working.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([working])
+        working.exception()  # of no matter to who leaves
         raise
+
+
+class Saved(NamedTuple):
+    """What the newest checkpoint is of."""
+
+    step: int = 0
+    evaluated: float | None = None
+    asked: bool = False  # by a person
 
 
 class CheckpointSaver:
@@ -68,7 +78,9 @@ class CheckpointSaver:
         self._recorder, self._writer, self._room, self._learner = recorder, writer, room, learner
         self._model, self._need, self._resumes = model, need, resumes or []
         self._folder = writer.paths.checkpoints
-        self._last_step = restored.step if restored else 0
+        self._saved = Saved()
+        if restored is not None and (found := read_checkpoint(restored.checkpoint)) is not None:
+            self._saved = Saved(restored.step, found.eval_reward, found.asked)
         self.best = restored.best if restored else None
         self.checkpoints = self._listed()
 
@@ -97,15 +109,22 @@ class CheckpointSaver:
     ) -> None:
         """A checkpoint of this step, unless there is one. On a full disk the run pauses until there is room.
 
+        One that is evaluated or asked for only after it was made is made again: it is to say so.
+
         Args:
             reward: {train, eval}; the best one is chosen by evaluation where there is any.
             cursor: of the seeds, after the last closed batch.
             evaluations: mean reward of each so far, by iteration.
         """
         recorder = self._recorder
-        if self._last_step == recorder.step:
+        name = checkpoint_name(recorder.step)
+        wanted, known = self._room.wants("checkpoint"), self._saved.step == recorder.step
+        saved = Saved(recorder.step, reward["eval"], wanted or (known and self._saved.asked))
+        if saved == self._saved:
+            self._answer(wanted, name)
             return
-        recorder.phase("checkpointing")
+        if self._room.admitting:
+            recorder.phase("checkpointing")
         started = time.monotonic()
         if self._free() < self._need.newest:
             recorder.warn(
@@ -116,8 +135,8 @@ class CheckpointSaver:
             await self._room.wait_for_room(lambda: self._free() >= self._need.newest)
         score = reward["train"] if self._room.config.evaluation is None else reward["eval"]
         # Rewards of training and of evaluation are not compared: with an evaluation, only evaluated steps compete.
-        is_best = score is not None and (self.best is None or score > self.best["reward"])
-        name = checkpoint_name(recorder.step)
+        rival = None if self.best is None or self.best["step"] == recorder.step else self.best
+        is_best = score is not None and (rival is None or score > rival["reward"])
         place = {"step": recorder.step, "iteration": iteration, "reward": score, "path": f"checkpoints/{name}"}
         if is_best:
             self.best = place
@@ -128,9 +147,9 @@ class CheckpointSaver:
             "canary": canary,
             "judged": list(judged),
         }
-        done = await self._room.with_room(lambda: self._build(iteration, dict(reward), facts, is_best))
+        done = await self._room.with_room(lambda: self._build(iteration, dict(reward), facts, is_best, saved.asked))
         await self._room.with_room(lambda: _to_its_end(self._settle, done, is_best))
-        self._last_step = recorder.step
+        self._saved = saved
         self.checkpoints = self._listed()
         recorder.event(
             "rl.checkpoint.saved",
@@ -142,10 +161,15 @@ class CheckpointSaver:
         )
         recorder.status(last_checkpoint=place, best=self.best)
         recorder.metrics({"time/checkpoint": time.monotonic() - started}, iteration=iteration)
-        self._room.done("checkpoint", path=place["path"])
+        self._answer(saved.asked, name)
+
+    def _answer(self, asked: bool, name: str) -> None:
+        """Who asks while one is made that nobody had asked for gets the next one: it is to stay."""
+        if asked:
+            self._room.done("checkpoint", path=f"checkpoints/{name}")
 
     async def _build(
-        self, iteration: int, reward: dict[str, float | None], facts: dict[str, Any], is_best: bool
+        self, iteration: int, reward: dict[str, float | None], facts: dict[str, Any], is_best: bool, asked: bool
     ) -> Checkpoint:
         """The learner fills a folder aside; then sums, rename, and STABLE last."""
         recorder = self._recorder
@@ -153,7 +177,8 @@ class CheckpointSaver:
         try:
             await self._learner.checkpoint(aside, self._state(iteration, facts))
             self._writer.sync()
-            final, manifest = self._folder / checkpoint_name(recorder.step), self._manifest(iteration, reward, is_best)
+            final = self._folder / checkpoint_name(recorder.step)
+            manifest = {**self._manifest(iteration), "reward": reward, "is_best": is_best, "asked": asked}
             return await _to_its_end(finish_checkpoint, aside, final, manifest)
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)  # a half-built one would keep the disk full
@@ -189,15 +214,13 @@ class CheckpointSaver:
             }
         )
 
-    def _manifest(self, iteration: int, reward: dict[str, float | None], is_best: bool) -> dict[str, Any]:
+    def _manifest(self, iteration: int) -> dict[str, Any]:
         return {
             "job_id": self._writer.job_id,
             "step": self._recorder.step,
             "iteration": iteration,
             "attempt": self._writer.attempt,
             "world_size": self._learner.ranks,
-            "reward": reward,
-            "is_best": is_best,
             "trainer_mode": self._room.config.policy.trainer_mode,
             "base_model": dict(self._model),
         }

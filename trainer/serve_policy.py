@@ -179,17 +179,18 @@ def main(arguments: argparse.Namespace) -> int:
         loaded.export(os.environ)
         return asyncio.run(_serve_until_closed(loaded))
     except ConfigError as error:
-        return _fail(RunError("config", str(error), MEND, exit_code=EXIT_CONFIG))
+        return fail(RunError("config", str(error), MEND, exit_code=EXIT_CONFIG))
     except GatewayError as error:
-        return _fail(RunError("gateway", str(error)))
+        return fail(RunError("gateway", str(error)))
     except RunError as error:
-        return _fail(error)
+        return fail(error)
 
 
-def _fail(error: RunError) -> int:
+def fail(error: RunError, **facts: Any) -> int:
+    """The end of a verb, on both streams. `facts`: what else its line tells."""
     say(f"{error.message}\n{error.hint}".rstrip())
     fields = {"code": error.code, "message": error.message, "hint": error.hint}
-    return tell("error", **fields, exit_code=error.exit_code)
+    return tell("error", **fields, **facts, exit_code=error.exit_code)
 
 
 async def _serve_until_closed(loaded: Loaded) -> int:
@@ -222,7 +223,8 @@ async def _serve(loaded: Loaded, lines: Lines) -> None:
     """Raises RunError, ConfigError."""
     remove_stale_socket_folders()
     async with AsyncExitStack() as stack:
-        model = await _resolve(loaded, stack)
+        policy = loaded.config.policy
+        model = await resolve(policy.model_name or policy.source or "", stack)
         loaded = loaded.for_model(model.context_limit)
         tell("progress", message=f"the engine loads {model.name}")
         engine = await _start_engine(loaded, model, stack)
@@ -239,15 +241,13 @@ async def _serve(loaded: Loaded, lines: Lines) -> None:
             raise RunError("engine_down", getattr(engine, "fate", "") or "the engine process ended", _tail(engine))
 
 
-async def _resolve(loaded: Loaded, stack: AsyncExitStack) -> ResolvedModel:
-    """The folder of the model. What has to be converted is converted by a child that ends with us."""
-    policy = loaded.config.policy
-    name = policy.model_name or policy.source or ""
+async def resolve(name: str, stack: AsyncExitStack) -> ResolvedModel:
+    """The folder of a model. What has to be converted is converted by a child that ends with us."""
     tell("progress", message=f"looking for the model {name}")
     try:
         if needs_conversion(name):
             tell("progress", message=f"{name} is converted once, which takes half a minute")
-            child = await spawn("model", [sys.executable, "-m", "trainer.models", name], sink=_to_stderr)
+            child = await spawn("model", [sys.executable, "-m", "trainer.models", name], sink=to_stderr)
             stack.push_async_callback(child.terminate)
             if await asyncio.shield(child.ended):
                 raise ModelNotFound(f"{name} could not be converted: {child.tail.strip()}")
@@ -265,7 +265,7 @@ async def _start_engine(loaded: Loaded, model: ResolvedModel, stack: AsyncExitSt
             local_gpus(loaded.config, os.environ)[0]
         )  # a test takes place here, whatever the run will
         await placing.start()
-        engine = one_engine(build_engines(loaded.config, model, placing, lambda name: _to_stderr))
+        engine = one_engine(build_engines(loaded.config, model, placing, lambda name: to_stderr))
         stack.push_async_callback(engine.stop)
         await engine.start()
     except EngineConfigError as error:
@@ -275,7 +275,7 @@ async def _start_engine(loaded: Loaded, model: ResolvedModel, stack: AsyncExitSt
     return engine
 
 
-def _to_stderr(line: bytes) -> None:
+def to_stderr(line: bytes) -> None:
     say(line.decode(errors="replace").rstrip())
 
 

@@ -10,26 +10,25 @@ import secrets
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any
 
 from trainer.config import RunConfig
-from trainer.devices import learner_places, reference_places, visible
+from trainer.devices import learner_places, reference_places
+from trainer.engine_model import model_of_engine
 from trainer.errors import EXIT_CONFIG, RunError
-from trainer.inference.choose import build_engines, engine_kind, engine_notes, one_engine
+from trainer.inference.choose import build_engines, engine_notes, one_engine
 from trainer.inference.engine import Engine, EngineConfigError, EngineError
-from trainer.inference.four_bit import four_bit_form
 from trainer.inference.gateway import LOGGER as gateway_log
 from trainer.inference.gateway import GatewayError
 from trainer.inference.vllm.http import without_user
 from trainer.inference.vllm.process import is_installed
 from trainer.learner.client import LearnerError, LearnerProcess
-from trainer.learner.protocol import LearnerInfo, LearnerSettings
+from trainer.learner.protocol import NO_MEMORY, LearnerInfo, LearnerSettings, RehearsalResult
 from trainer.learner.reference_client import ReferencePool, ReferenceProcess
 from trainer.models import ModelNotFound, ResolvedModel, needs_conversion, resolve_model
 from trainer.placing import choose as nodes
-from trainer.placing.base import Placing, PlacingError
-from trainer.processes import Child, remove_stale_socket_folders, spawn, torch_environment
+from trainer.placing.base import Placed, Placing, PlacingError
+from trainer.processes import Child, remove_stale_socket_folders, spawn
 from trainer.rundir import RunWriter
 from trainer.rundir.logs import LogFile, known_secrets
 from trainer.taskapp.client import TaskAppClient
@@ -39,7 +38,9 @@ from trainer.way_back import ReachableGateway, check_way_back, own_url
 
 KEY = "ENVIRONMENT_API_KEY"
 TASK_APP_START_S = 60.0
-FOUR_BIT = "nf4"  # in the run's weights folder: qlora's base for an engine, written once an attempt
+# A GPU has memory of its own, whose end is an error that can be told; the machine's ends in a kill by the kernel. On a
+# CPU it would cost each start of the demo two minutes and 8 GB, which its short episodes never need.
+REHEARSE_ON = ("cuda",)
 
 
 class Services:
@@ -50,6 +51,7 @@ class Services:
     client: TaskAppClient
     learner: LearnerProcess
     learner_info: LearnerInfo
+    rehearsal: RehearsalResult | None  # of the longest micro-batch, where there was one
     reference: ReferencePool | None  # a dedicated one, where there is a KL penalty to it
     model: ResolvedModel
     placing: Placing
@@ -63,7 +65,7 @@ class Services:
         self._replicas: list[Engine] = []
         self._engine_notes = engine_notes(config, installed=is_installed())
         self.task_app: Child | None = None
-        self.reference = None
+        self.reference = self.rehearsal = None
 
     async def __aenter__(self) -> Services:
         remove_stale_socket_folders()
@@ -99,11 +101,17 @@ class Services:
         except PlacingError as error:
             raise RunError("no_nodes", str(error), error.hint, error.evidence, exit_code=EXIT_CONFIG) from None
 
-    async def start_engine_and_learner(self, config: RunConfig, settings: LearnerSettings) -> None:
-        """All loads side by side. `config` is the config as the model's limits have completed it."""
-        self._engine_model = await self._model_of_engine(config)
-        loads = [self._start_engine(config), self._start_learner(settings), self._start_reference(settings)]
-        starts = [asyncio.ensure_future(load) for load in loads]
+    async def start_engine_and_learner(
+        self, config: RunConfig, settings: LearnerSettings, tell: Callable[[str], object] = lambda words: None
+    ) -> None:
+        """All loads side by side; on one GPU the engine comes after the learner's rehearsal, in which it would be
+        asleep. `config` is the config as the model's limits have completed it. `tell` hears what is waited for."""
+        self._engine_model = await model_of_engine(
+            config, self.model, self.placing, self._paths.weights, self.log, self._note_model
+        )
+        learner = asyncio.ensure_future(self._start_learner(settings, tell))
+        engine = self._start_engine(config, after=learner if settings.shares_gpu else None)
+        starts = [learner, *map(asyncio.ensure_future, (engine, self._start_reference(settings)))]
         try:
             await asyncio.gather(*starts)
         finally:
@@ -111,28 +119,9 @@ class Services:
                 start.cancel()
             await asyncio.wait(starts)
 
-    async def _model_of_engine(self, config: RunConfig) -> ResolvedModel:
-        """The model itself; with qlora, where the engine has no 4-bit form of its own, its dequantised weights."""
-        try:
-            form = four_bit_form(config, engine_kind(config, installed=is_installed()))
-        except EngineError as error:
-            raise RunError("config", str(error), exit_code=EXIT_CONFIG) from None
-        if form != "dequantised":
-            return self.model
-        folder = self._paths.weights / FOUR_BIT
-        words = ["trainer.learner.qlora", str(self.model.path), str(folder), config.training.dtype]
-        place = learner_places(config, self._gpus)[0]
-        env = torch_environment(self.placing.nodes[place.node].cores) | visible(place.devices[:1])
-        try:
-            child = await self.placing.place(place.node, "model", ["-m", *words], sink=self.log("model"), env=env)
-        except PlacingError as error:
-            raise RunError("engine_down", str(error), error.hint) from None
+    def _note_model(self, child: Placed) -> None:
         self._stack.push_async_callback(child.terminate)
         self._pids.append(("model", lambda: None if child.ended.done() else child.pid, child.node))
-        if await asyncio.shield(child.ended):
-            hint = f"it needs room for a copy of {self.model.name} in {folder.parent}; see logs/model.log"
-            raise RunError("engine_down", "the 4-bit base could not be written for the engine", hint, child.tail)
-        return replace(self.model, path=folder)
 
     @property
     def _gpus(self) -> list[tuple[str, ...]]:
@@ -246,7 +235,7 @@ class Services:
             )
         return ready["url"]
 
-    async def _start_engine(self, config: RunConfig) -> None:
+    async def _start_engine(self, config: RunConfig, after: asyncio.Future[None] | None = None) -> None:
         try:
             self._replicas = build_engines(config, self._engine_model, self.placing, self.log)
         except EngineError as error:
@@ -267,6 +256,8 @@ class Services:
         try:
             await self.gateway.start()  # first, so that a taken port is known before any model is loaded
             await self._open_way_back(config)
+            if after is not None:
+                await asyncio.shield(after)
             await engine.start()
         except GatewayError as error:
             raise RunError("gateway_port", str(error), exit_code=EXIT_CONFIG) from None
@@ -305,7 +296,7 @@ class Services:
             hint = f"{error.hint} (inference.public_url)"
             raise RunError("tunnel_down", error.message, hint, error.evidence, exit_code=EXIT_CONFIG) from None
 
-    async def _start_learner(self, settings: LearnerSettings) -> None:
+    async def _start_learner(self, settings: LearnerSettings, tell: Callable[[str], object]) -> None:
         places = learner_places(self._config, self._gpus)
         learner = LearnerProcess(
             settings,
@@ -327,10 +318,16 @@ class Services:
                 ("learner", lambda rank=rank: learner.pids.get(rank), self._node(node))
                 for rank, node in enumerate(owners)
             ]
+        limit = self._config.inference.startup_timeout_s
         try:
-            self.learner_info = await learner.start(self._config.inference.startup_timeout_s)
+            self.learner_info = await learner.start(limit)
+            if self.learner_info.device.partition(":")[0] in REHEARSE_ON:
+                tell("the learner rehearses the longest micro-batch")
+                self.rehearsal = await learner.rehearse(limit)
+                tell("the engine loads the weights")
         except LearnerError as error:
-            raise RunError("learner_down", str(error), error.hint, error.evidence) from None
+            code = error.code if error.code == NO_MEMORY else "learner_down"
+            raise RunError(code, str(error), error.hint, error.evidence) from None
 
     async def _start_reference(self, settings: LearnerSettings) -> None:
         """Beside the learner, whose arithmetic it shares; it keeps nothing that a resume would have to restore."""

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from trainer.config import Loaded, RunConfig
+from trainer.config.gpus import COLOCATE
+from trainer.devices import on_gpu
 from trainer.learner.protocol import LearnerSettings
 from trainer.rewards.rules import reward_rules
 from trainer.rollout.player import PlayRules
@@ -102,4 +104,5 @@ def learner_settings(loaded: Loaded, model: Path, start: Start | None = None) ->
         value_coef=training.value_coef,
         # A builtin's name means nothing to peft: its folder does.
         base_name=str(model) if name.startswith("builtin:") else name,
+        shares_gpu=on_gpu(config) and config.compute.topology.type == COLOCATE,
     )

@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
+from rltui.actions.action import Action
 from rltui.actions.contexts import CONTEXTS, OF_ROWS
 from rltui.actions.keymap import Keymap
 from rltui.actions.keynames import shown
-from rltui.actions.table import BY_ID, Action, of_context
+from rltui.actions.table import BY_ID, of_context
 
 TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "keys": (

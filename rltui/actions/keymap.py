@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rltui.actions.action import Action
 from rltui.actions.contexts import CONTEXTS, OF_ROWS, in_force_with
 from rltui.actions.keynames import key_name
-from rltui.actions.table import ACTIONS, BY_ID, Action
+from rltui.actions.table import ACTIONS, BY_ID
 from rltui.places import config_folder
 from rltui.text import clean
 

@@ -38,6 +38,13 @@ ROLLOUTS = (
         cli="rltui rollouts RUN --sort ORDER",
     ),
     Action(
+        "rollouts.search",
+        ("C",),
+        "end/go on",
+        "End the search behind a filter or a sort, or go on where it was ended.",
+        footer=True,
+    ),
+    Action(
         "rollouts.diff", ("d",), "diff", "This member and the next, word by word; again: the one after.", footer=True
     ),
     Action(

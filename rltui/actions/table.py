@@ -71,6 +71,13 @@ _LIST = (
 
 _RUNS = (
     Action("runs.filter", ("/",), "filter", "Keep the runs that match; the filter stays in sight.", footer=True),
+    Action(
+        "runs.reading",
+        ("C",),
+        "end/go on",
+        "End the reading of a large or slow folder, or go on where it was ended.",
+        footer=True,
+    ),
     Action("runs.mark", ("space",), "mark", "Mark the run for Compare, or take the mark away.", footer=True),
     Action("runs.sort", ("o",), "sort", "Choose what the runs are sorted by.", footer=True),
     Action(

@@ -15,9 +15,9 @@ TREND_STEPS = 50
 
 
 class Ink(NamedTuple):
-    """The style of series number `index` (of the look); `faint` for raw data behind its average."""
+    """The style of series number `series` (of the look); `faint` for raw data behind its average."""
 
-    index: int
+    series: int
     faint: bool = False
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import isfinite, nan
+from collections.abc import Sequence
+from math import ceil, isfinite, log, nan
 
 from rltui.charts.pyramid import Pyramid
 
@@ -27,7 +28,8 @@ class Ema:
     """The debiased EMA of `source`: s = w*s + (1-w)*y from s = 0, shown as s / (1 - w^n) for the n-th value.
 
     So the first value is shown as it is and early ones are not drawn towards 0. It weighs by points, not by
-    distance in x. NaN and Inf stay gaps and do not count.
+    distance in x. NaN and Inf stay gaps and do not count. After a run of equal values that outweighs all before it
+    10 000 to 1 the average is that value: a count that is 0 by now is not said to be 3e-7.
     """
 
     def __init__(self, source: Pyramid, weight: float) -> None:
@@ -37,6 +39,7 @@ class Ema:
         self.weight = weight
         self.pyramid = Pyramid()
         self._cuts = 0
+        self._settles = ceil(log(1e-4) / log(weight))  # equal values in a row
 
     def update(self, limit: int = 20_000) -> bool:
         """Follows the source by at most `limit` points; True if there are more."""
@@ -47,10 +50,11 @@ class Ema:
             self.pyramid.truncate(self.pyramid.points(kept, kept + 1)[0][0])
         xs, ys = self.source.points(kept, kept + limit)
         if xs:
-            self.pyramid.extend(xs, self._carry_on(ys))
+            before = self.source.points(max(0, kept - self._settles), kept)[1]
+            self.pyramid.extend(xs, self._carry_on(before, ys))
         return len(self.pyramid) < len(self.source)
 
-    def _carry_on(self, ys: list[float]) -> list[float]:
+    def _carry_on(self, before: Sequence[float], ys: Sequence[float]) -> list[float]:
         # The last shown value is all the state there is, so a cut needs no memory of older states. A constant
         # stays what it is to the last bit: its average must not lie a dot beside it.
         weight, out = self.weight, []
@@ -58,12 +62,16 @@ class Ema:
         last = self.pyramid.last()
         decay = weight**seen
         shown = last[1] if last else 0.0
+        run, of = 0, nan
+        for y in before:
+            run, of = run + 1 if y == of else 1, y
         for y in ys:
+            run, of = run + 1 if y == of else 1, y
             if not isfinite(y):
                 out.append(nan)
                 continue
             decay *= weight
             share = (1 - weight) / (1 - decay)
-            shown += share * y - share * shown
+            shown = y if run >= self._settles else shown + share * y - share * shown
             out.append(shown)
         return out

@@ -122,6 +122,7 @@ def open_app(
     sys.setswitchinterval(SWITCH_S)
     app = RltuiApp(terminal, Look(theme, terminal.color, terminal.ascii), themes, options)
     failure: BaseException | None = None
+    assert sys.__stdin__ is not None and sys.__stderr__ is not None
     with Guard(app.hang_up, fd_in=sys.__stdin__.fileno(), fd_out=sys.__stderr__.fileno()) as guard:
         try:
             app.run(mouse=not args.no_mouse)

@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
         raise CliError(f"{out} cannot be written: {error.strerror or error}", code=FAILED) from error
     emit({"name": chosen.name, "what": args.what, "format": form, "path": str(out), **about}, as_json=args.json)
     counted = f"{about['rows']:,} rows, " if about.get("rows") is not None else ""
-    say(f"{out}: {counted}{size(about['bytes'])}", words(args))
+    step = f", of checkpoint step_{about['step']}" if about.get("step") is not None else ""
+    say(f"{out}: {counted}{size(about['bytes'])}{step}", words(args))
     if args.what == "adapter" and (base := _base(out)):
         here = ", a folder of this machine: elsewhere give its own place of it" if Path(base).is_absolute() else ""
         say(f"its base model is {clean(base, 300)}{here}", words(args))

@@ -68,7 +68,7 @@ class Follower:
         self._events_cursor: Any = None
         self._row: Json = {}  # metrics of the newest step
         self._unshown: list[tuple[float, Json]] = []  # what was read, when it happened; not printed yet
-        self._told_state = ""
+        self._told_states: set[str] = set()  # before the first step, each once
         self._lost = False  # nothing answers
         self._look_s, self._timeout_s = look_s, timeout_s
         self.timed_out = False
@@ -191,8 +191,9 @@ class Follower:
         now = waiting or doing(status, time.time())
         self._printer.rewrite(f"{now}  {step_line(self._row, status or {})}" if self._row else now)
         before_training = not (status and (status.get("step") or status.get("state") in TERMINAL))
-        if not self._printer.live and before_training and now.partition(" (")[0] != self._told_state:
-            self._told_state = now.partition(" (")[0]
+        head = now.partition(" (")[0]
+        if not self._printer.live and before_training and head not in self._told_states:
+            self._told_states.add(head)
             self._printer.keep(now)
 
     def _read_news(self) -> None:

@@ -153,7 +153,8 @@ def _plain(value: Any) -> Any:
 def _run(module: ModuleType, args: argparse.Namespace, verb: str) -> int:
     try:
         guard_out(args)
-        return module.run(args)
+        status: int = module.run(args)
+        return status
     except CliError as error:
         return _refused(error, args)
     except Exception as error:  # a fault of ours is told in words

@@ -115,7 +115,8 @@ async def _run(again: Any, judge: Judge, pairs: list[Any]) -> list[Rejudged]:
             say(f"{count}/{len(pairs)} episodes")
 
     try:
-        return await again.run(judge, pairs, done)
+        found: list[Rejudged] = await again.run(judge, pairs, done)
+        return found
     finally:
         await judge.close()
 
@@ -244,7 +245,7 @@ def _mean(values: list[float | None]) -> float | None:
 
 
 def _told(document: Json) -> list[str]:
-    cells = [("EPISODE", "ENV", "OLD", "NEW", "CHANGE", "R", "R IF", "")]
+    cells: list[tuple[str, ...]] = [("EPISODE", "ENV", "OLD", "NEW", "CHANGE", "R", "R IF", "")]
     for row in document["episodes"]:
         change = None if row["old"] is None or row["new"] is None else row["new"] - row["old"]
         cause = "" if row["cause"] is None else f"no score: {clean(row['cause'], 120)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rltui.cli.common import add_run_argument, chosen_run
 from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say
@@ -64,7 +64,7 @@ def _number(source: RunSource, wanted: str, chosen: RunAt) -> int:
         if int(wanted) < count:
             return int(wanted)
         raise CliError(f"no episode {wanted}: {chosen.name} has {count}, the first is 0")
-    found = [
+    found: list[tuple[int, Any]] = [
         (row["n"], row.get("cid"))
         for start in range(0, count, BLOCK)
         for row in source.index(start, start + BLOCK, ("cid",))

@@ -82,7 +82,9 @@ def _lines(document: Json) -> list[str]:
     )
     if not rows:
         return [kept + (f" match {clean(document['where'], 200)}" if document["where"] else "")]
-    cells = [("EPISODE", "IT", "STEP", "SEED", "GROUP", "REWARD", "ADV", "S", "TURNS", "TOKENS", "V", "LAG", "END")]
+    cells: list[tuple[str, ...]] = [
+        ("EPISODE", "IT", "STEP", "SEED", "GROUP", "REWARD", "ADV", "S", "TURNS", "TOKENS", "V", "LAG", "END")
+    ]
     for row in rows:
         group = "eval" if row["split"] == "eval" else f"{plain(row['group'])}.{plain(row['member'])}"
         version = row["version"] or [None]

@@ -16,6 +16,7 @@ from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit,
 from rltui.cli.progress import Printer, duration, number
 from rltui.launch.runs import RunAt, is_address
 from rltui.model.doing import doing
+from rltui.model.event_view import Event, told
 from rltui.model.now import written_later
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.sources.find import default_runs_dir
@@ -62,13 +63,13 @@ def _document(chosen: RunAt, source: RunSource, status: Json | None) -> Json:
     }
 
 
-def _last_events(source: RunSource) -> list[Json]:
-    last: deque[Json] = deque(maxlen=LAST_EVENTS)
+def _last_events(source: RunSource) -> list[Event]:
+    last: deque[Event] = deque(maxlen=LAST_EVENTS)
     part = source.events()
-    last.extend(part.rows)
+    last.extend(told(part.rows))
     while part.more:
         part = source.events(part.cursor)
-        last.extend(part.rows)
+        last.extend(told(part.rows))
     return list(last)
 
 

@@ -160,6 +160,7 @@ async def _follow(runner: Runner, args: argparse.Namespace) -> int:
     try:
         async with runner:
             begun = True
+            say(f"played by {runner.bench.policy.name}", words(args))
             waiting = Waiting(runner.settings.timeout_s)
             async for event in ticking(runner.run()):
                 if event is None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rltui.cli.progress import duration
+from rltui.model.now import duration_of
 from rltui.smoke.events import EpisodeEnded, Event, GroupClosed, StageEnded
 from rltui.smoke.report import Episode, Forecast, Report, Spread, Stage, Turn
 from rltui.text import clean
 from trainer.taskapp.codes import WARNINGS
 
 MARKS = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL", "skipped": "--  "}
-LISTED = ("S07", "S09")  # stages whose episodes are shown one by one
+LISTED = ("S07", "S09")  # stages whose episodes are shown: the first of each seed, and each that is not as it should be
 MOST_CALLS = 8
 EVIDENCE_CHARS = 300
 
@@ -20,7 +20,9 @@ def lines_of(event: Event) -> Iterator[str]:
     if isinstance(event, StageEnded):
         yield from _stage(event.stage)
     elif isinstance(event, EpisodeEnded) and event.episode.stage in LISTED:
-        yield from _episode(event.episode)
+        episode = event.episode
+        if not episode.member or episode.excluded is not None or episode.warnings:
+            yield from _episode(episode)
     elif isinstance(event, GroupClosed):
         advantages = ", ".join(f"{e.A:+.2f}" for e in event.episodes if e.A is not None)
         yield f"        seed {event.episodes[0].seed}  advantages {advantages}"
@@ -92,17 +94,17 @@ def _spread(spread: Spread) -> Iterator[str]:
 def _forecast(forecast: Forecast) -> Iterator[str]:
     yield "forecast:"
     numbers = {
-        "episode p50": (forecast.episode_p50_s, "s"),
-        "episode p95": (forecast.episode_p95_s, "s"),
         "GPU hours": (forecast.gpu_hours, ""),
         "turns": (forecast.turns_mean, ""),
         "tokens": (forecast.tokens_mean, ""),
     }
-    long = {
+    times = {
         "an iteration": forecast.minutes_per_iteration and forecast.minutes_per_iteration * 60,
         "the run": forecast.hours and forecast.hours * 3600,
+        "episode p50": forecast.episode_p50_s,
+        "episode p95": forecast.episode_p95_s,
     }
-    told = [f"{name} {duration(seconds)}" for name, seconds in long.items() if seconds is not None]
+    told = [f"{name} {duration_of(seconds)}" for name, seconds in times.items() if seconds is not None]
     told += [
         f"{name} {value:.3g}{f' {unit}' if unit else ''}"
         for name, (value, unit) in numbers.items()

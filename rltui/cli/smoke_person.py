@@ -23,12 +23,16 @@ async def ask_on_terminal(call: Call, problem: str | None) -> str:
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[str] = loop.create_future()
 
+    def take(line: str) -> None:
+        if not typed.done():
+            typed.set_result(line)
+
     def read() -> None:
         try:
             line = input()
         except (EOFError, OSError, ValueError):
             line = GIVE_UP
-        loop.call_soon_threadsafe(lambda: typed.done() or typed.set_result(line))
+        loop.call_soon_threadsafe(take, line)
 
     threading.Thread(target=read, daemon=True).start()  # a line that is waited for must not hold the end of the program
     return await typed

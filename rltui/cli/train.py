@@ -203,7 +203,8 @@ def _seconds(text: str) -> float:
 def _config(args: argparse.Namespace) -> Path | None:
     if args.config and args.config_option and args.config != args.config_option:
         raise CliError(f"two configs: {args.config} and --config {args.config_option}; give one")
-    return args.config or args.config_option
+    config: Path | None = args.config or args.config_option
+    return config
 
 
 def _dry_run(plan: Plan, args: argparse.Namespace) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rltui.doctor.bands import Table, bands_file, load
 from rltui.doctor.doctor import Doctor, Finding
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from rltui.model.run import RunModel
 
 EPISODES = 200  # at the start and at the end, whose times are compared
+CALLS = 1_000  # to the judge, the newest ones
+CALLS_S = 0.2  # for reading them, of one look
 AGAIN = 50  # new episodes, from which on they are read again
 
 
@@ -31,6 +35,8 @@ class Checkup:
         self._first: list[float] = []
         self._last: list[float] = []
         self._counted = 0
+        self._calls: deque[tuple[int, str]] = deque(maxlen=CALLS)
+        self._calls_cursor: Any = None
 
     def look(self, model: RunModel) -> bool:
         """Examine the run as its model has it. True: what is said has changed."""
@@ -50,6 +56,7 @@ class Checkup:
     def _record(self, model: RunModel) -> Record:
         resolved, environment = self._read_documents(model)
         self._read_walls(model)
+        self._read_calls(model)
         return Record(
             series=model.metrics.series,
             times=model.metrics.labels["time"],
@@ -58,6 +65,7 @@ class Checkup:
             events=model.events,
             resolved=resolved,
             environment=environment,
+            judge_calls=tuple(self._calls),
             walls=(self._first, self._last),
             now=model.now(),
         )
@@ -80,6 +88,23 @@ class Checkup:
         if not self._first:
             self._first = _walls(model, 0, EPISODES)
         self._last = _walls(model, count - EPISODES, count)
+
+    def _read_calls(self, model: RunModel) -> None:
+        """Read on in the calls to the judge; they are there before an iteration has closed."""
+        more, deadline = True, time.perf_counter() + CALLS_S
+        while more and time.perf_counter() < deadline:
+            try:
+                part = model.source.judge(self._calls_cursor)
+            except Unreadable:
+                return
+            self._calls_cursor, more = part.cursor, part.more
+            if part.rewind is not None:
+                self._calls = deque((call for call in self._calls if call[0] <= part.rewind), CALLS)
+            for row in part.rows:
+                step = row.get("step")
+                if row.get("status") != "cached" and type(step) is int:
+                    failed = row.get("status") == "failed"
+                    self._calls.append((step, str(row.get("code") or "?") if failed else ""))
 
 
 def _document(model: RunModel, name: str) -> Json:

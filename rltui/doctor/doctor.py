@@ -73,7 +73,7 @@ class Doctor:
         """The findings, worst first, then by rule. `muted`: reasons by rule."""
         if record.step < self._step:  # steps were played again
             self._known.clear()
-        if record.step > self._step or not self._known:
+        if record.step > self._step or not self._known or not record.step:  # before the first, each look is a reading
             for earlier in self._readings(record):
                 self._read(earlier, lambda rule: rule.by_step)
         self._step = record.step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import inf
 
 from rltui.doctor.bands import Table
 from rltui.doctor.doctor import Doctor, Finding, speaking
@@ -24,15 +25,26 @@ def glance(tail: bytes, status: Json, table: Table) -> Finding | None:
     """
     from trainer.rundir.jsonl import decode_object
 
-    lines = []
-    for line in tail[: tail.rfind(b"\n") + 1].split(b"\n")[-LINES:]:
+    lines: list[Json] = []
+    attempt: object = None
+    begun = first = inf  # the least steps of the attempts after the one that is read, and with it
+    for line in reversed(tail[: tail.rfind(b"\n") + 1].split(b"\n")):
         try:
             found = decode_object(line)
         except ValueError:
             continue
-        lines.append({name: value for name, value in found.items() if name in _READ})
+        step = found.get("step")
+        if type(step) is not int:
+            continue
+        if found.get("attempt") != attempt:
+            attempt, begun = found.get("attempt"), first
+        first = min(first, step)
+        if step < begun:  # else a resume threw it away
+            lines.append({name: value for name, value in found.items() if name in _READ})
+        if len(lines) == LINES:
+            break
     metrics = MetricStore()
-    metrics.add(lines)
+    metrics.add(reversed(lines))
     record = Record(metrics.series, metrics.labels["time"], metrics.step, status, whole=False, now=time.time())
     doctor = Doctor(table.values, look_back=1)
     return next(iter(speaking(doctor.examine(record))), None)

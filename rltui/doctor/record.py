@@ -9,11 +9,12 @@ from math import inf, isfinite
 from typing import Any
 
 from rltui.charts.pyramid import Pyramid
+from rltui.model.ran_with import LIVE, ran_with
 from trainer.taskapp.reading import finite
 
 Json = dict[str, Any]
 Leaf = Mapping[str, Any]  # {value, origin, at?, was?, note?}
-GIVEN = ("file", "env", "override", "set", "migrated")  # origins of what somebody wrote
+GIVEN = ("file", "env", "override", "set", "migrated", LIVE)  # origins of what somebody wrote
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Record:
         events: the newest ones.
         resolved: resolved.json; empty where there is none.
         environment: environment.json, likewise.
+        judge_calls: the newest tries at the judge, (step, code) each; "" of one that gave scores.
         walls: seconds of the first episodes of the run and of its last ones.
         now: epoch seconds by the reader's clock.
         whole: whether the series begin where the run does.
@@ -40,6 +42,7 @@ class Record:
     events: Sequence[Json] = ()
     resolved: Json = field(default_factory=dict)
     environment: Json = field(default_factory=dict)
+    judge_calls: Sequence[tuple[int, str]] = ()
     walls: tuple[Sequence[float], Sequence[float]] = ((), ())
     now: float = 0.0
     whole: bool = True
@@ -124,17 +127,7 @@ class Record:
     @cached_property
     def leaves(self) -> Mapping[str, Leaf]:
         """Values in force by key, each with its origin: the resolved ones, and what a person has set since then."""
-        found = dict(_leaves(self.resolved.get("values"), ""))
-        for event in self.events:
-            data = event.get("data")
-            new = data.get("new") if isinstance(data, dict) and data.get("action") == "set" else None
-            if (
-                event.get("type") == "rl.control.done"
-                and event.get("attempt") == self.part("attempt")  # a later one resolves them itself
-                and isinstance(new, dict)
-            ):
-                found.update({key: {**found[key], "value": value} for key, value in new.items() if key in found})
-        return found
+        return dict(_leaves(ran_with(self.resolved.get("values"), self.events, self.part("attempt")), ""))
 
     def value(self, key: str) -> Any:
         """What a key is in this run; None: not set, or not known."""

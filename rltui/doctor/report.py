@@ -78,4 +78,6 @@ def key_words(key: str, record: Record, rule: str = "") -> str:
 
 def _value(value: Any) -> str:
     """As a config has it."""
-    return clean(str(value).lower() if isinstance(value, bool) else value, 60)
+    from trainer.config.toml_values import format_value
+
+    return clean(format_value(value) if isinstance(value, bool | dict | list) else value, 60)

@@ -23,6 +23,7 @@ from rltui.model.marks import marks
 from rltui.model.metric_view import group_of, ordered
 from rltui.model.overview_view import Shown, charts
 from rltui.model.progress import epoch
+from rltui.model.ran_with import LIVE, ran_with
 from rltui.model.run import RunModel
 from rltui.sources.base import Json, RunSource, Unreadable
 from rltui.text import clean
@@ -61,7 +62,7 @@ def page(model: RunModel, checkup: Checkup) -> str:
         *_evaluations(model),
         *episodes(model),
         *_checkpoints(model),
-        *_config(model.source),
+        *_config(model),
         *_events(model),
         *_all_metrics(model),
         f'<p class="dim">Written by rltui, {time.strftime("%Y-%m-%d %H:%M %Z")}.</p></body></html>',
@@ -84,7 +85,7 @@ def _head(model: RunModel) -> list[str]:
 def _facts(model: RunModel) -> list[tuple[str, str]]:
     status, metrics = model.status or {}, model.metrics
     totals, counted = status.get("totals") or {}, status.get("episodes") or {}
-    values = _values(model.source)
+    values = _values(model)
     named = (
         ("model", "policy", "model_name"),
         ("method", "algorithm", "variety"),
@@ -103,7 +104,7 @@ def _facts(model: RunModel) -> list[tuple[str, str]]:
             facts.append((title, f"{number(ends[0][0])} → {number(ends[1][1])}"))
     best = status.get("best") or {}
     if best.get("reward") is not None:
-        facts.append(("best", f"{number(best['reward'])} at step {best.get('step')}"))
+        facts.append(("best checkpoint", f"{number(best['reward'])} at step {best.get('step')}"))
     return facts
 
 
@@ -166,11 +167,11 @@ def _checkpoints(model: RunModel) -> list[str]:
     return ["<h2>Checkpoints</h2>", _table(("step", "reward", "", "folder"), rows)] if rows else []
 
 
-def _config(source: RunSource) -> list[str]:
-    """Every value that is not a default."""
+def _config(model: RunModel) -> list[str]:
+    """Every value that is not a default, as it ran."""
     rows = [
-        (f"<code>{_text(key, 120)}</code>", f"<code>{_text(leaf['value'], 400)}</code>", _text(leaf.get("origin"), 20))
-        for key, leaf in _leaves(_values(source))
+        (f"<code>{_text(key, 120)}</code>", f"<code>{_text(leaf['value'], 400)}</code>", _from(leaf))
+        for key, leaf in _leaves(_values(model))
         if leaf.get("origin") not in ("default", "derived")
     ]
     if not rows:
@@ -234,12 +235,17 @@ def _table(heads: Iterable[str], rows: Iterable[Sequence[str]], *, numbers: bool
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
-def _values(source: RunSource) -> Json:
+def _values(model: RunModel) -> Json:
     try:
-        values = (source.document("resolved.json") or {}).get("values")
+        values = (model.source.document("resolved.json") or {}).get("values")
     except Unreadable:
         return {}
-    return values if isinstance(values, dict) else {}
+    return ran_with(values, model.events, (model.status or {}).get("attempt"))
+
+
+def _from(leaf: Json) -> str:
+    """The origin of a value; of a live change also since when."""
+    return _text(leaf.get("at") if leaf.get("origin") == LIVE else leaf.get("origin"), 60)
 
 
 def _value(values: Json, section: str, key: str) -> Any:

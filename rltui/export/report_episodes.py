@@ -46,8 +46,11 @@ def _chosen(model: RunModel) -> list[tuple[str, Json]]:
     last = max((row.get("iteration") or 0 for row in rows), default=0)
     rows = sorted((row for row in rows if row.get("iteration") == last), key=lambda row: row["R"], reverse=True)
     found = {"best": rows[:1], "median": rows[len(rows) // 2 :][:1], "worst": rows[-1:]}
-    seen: set[int] = set()
-    return [(word, row) for word, some in found.items() for row in some if not (row["n"] in seen or seen.add(row["n"]))]
+    chosen: dict[int, tuple[str, Json]] = {}
+    for word, some in found.items():
+        for row in some:
+            chosen.setdefault(row["n"], (word, row))
+    return list(chosen.values())
 
 
 def _turns(episode: Json) -> Iterator[str]:

@@ -61,8 +61,8 @@ def episodes_jsonl(out: Path, source: RunSource) -> int:
 def episodes_parquet(out: Path, source: RunSource) -> int:
     """The numbers as columns; turns and the rest as columns of JSON. NoParquet."""
     pa, _ = _pyarrow()
-    whole = ("n", "attempt", "step", "iteration", "seed", "group", "member", "try", "ver_min", "ver_max")
-    whole += ("turn_count", "prompt_tokens", "sampled_tokens")
+    whole = ["n", "attempt", "step", "iteration", "seed", "group", "member", "try", "ver_min", "ver_max"]
+    whole += ["turn_count", "prompt_tokens", "sampled_tokens"]
     real = ("R", "O", "sr", "je", "jo", "adv", "t", "wall")
     words = ("cid", "split", "stop", "excl", "turns", "rewards", "judge", "branches", "updates")
     fields = [pa.field(name, pa.int64()) for name in whole]

@@ -217,16 +217,18 @@ def _config(job: Job) -> tuple[Loaded, int]:
     from trainer.config.toml_values import format_value
     from trainer.rundir.attempts import NoEarlierAttempt, read_earlier
 
+    environ, unknown = job.environ, job.allow_unknown
     try:
         if not job.resume:
-            options = {"sets": job.sets, "environ": job.environ, "allow_unknown": job.allow_unknown}
-            return load(job.config, **options), 1
+            return load(job.config, sets=job.sets, environ=environ, allow_unknown=unknown), 1
         earlier = read_earlier(job.folder)
         given = [*(f"{key}={format_value(value)}" for key, value in earlier.sets.items()), *job.sets]
-        options = {"sets": given, "environ": job.environ, "allow_unknown": job.allow_unknown}
         if job.config == earlier.paths.config:
-            return load_text(earlier.config_text, earlier.config_name, **options), earlier.attempt + 1
-        return load(job.config, **options), earlier.attempt + 1
+            text, name = earlier.config_text, earlier.config_name
+            loaded = load_text(text, name, sets=given, environ=environ, allow_unknown=unknown)
+        else:
+            loaded = load(job.config, sets=given, environ=environ, allow_unknown=unknown)
+        return loaded, earlier.attempt + 1
     except (ConfigError, NoEarlierAttempt) as error:
         raise LaunchError(str(error), "mend the config", refused=True) from error
 

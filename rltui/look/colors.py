@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import cache
 
@@ -32,7 +33,7 @@ def blend(stops: Sequence[str], x: float) -> str:
 
 def distance(one: str, other: str) -> float:
     """How different two colours look (Oklab); black and white are 1 apart."""
-    return sum((a - b) ** 2 for a, b in zip(oklab(one), oklab(other), strict=True)) ** 0.5
+    return math.sqrt(sum((a - b) ** 2 for a, b in zip(oklab(one), oklab(other), strict=True)))
 
 
 @cache

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 COLORS = (
     "background",
@@ -157,6 +157,9 @@ def _is_ansi(value: Any) -> bool:
     return value in ANSI_COLORS
 
 
+T = TypeVar("T")
+
+
 class _Check:
     """Reads values by dotted key and collects what is wrong with them."""
 
@@ -168,14 +171,14 @@ class _Check:
     def say(self, key: str, what: str) -> None:
         self.problems.append((key, what))
 
-    def _get(self, key: str, kind: type, words: str) -> Any:
+    def _get(self, key: str, kind: type[T], words: str) -> T:
         self._asked.add(key)
         if key not in self._values:
             self.say(key, f"is missing, expected {words}")
-        elif not isinstance(self._values[key], kind):
+        elif not isinstance(value := self._values[key], kind):
             self.say(key, f"expected {words}")
         else:
-            return self._values[key]
+            return value
         return kind()
 
     def string(self, key: str) -> str:

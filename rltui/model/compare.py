@@ -16,9 +16,24 @@ from rltui.model.overlay import Overlay
 from rltui.model.paired import Paired, differs, paired, verdict
 
 LEAST, MOST = 2, 6  # runs
+MOST_NAMED = 4  # keys in a sentence
 # Curves that a person looks at first; the others follow in their groups.
 LEADING = (REWARD, EVAL, "entropy", "length/mean", "reward/frac_zero_std", "optim/grad_norm")
 _EVALUATED_BY = "evaluation."  # keys of the config that say how a run is evaluated
+_REWARDED_BY = (  # and what its reward is
+    "judge.enabled",
+    "judge.type",
+    "judge.reward_blend",
+    "judge.event_aggregation",
+    "judge.options.event",
+    "judge.options.outcome",
+    "judge.options.model",
+    "judge.options.rubric_",
+    "judge.options.tracks",
+    "judge.options.weights",
+    "training.rewards.",
+    "training.step_rewards_",
+)
 
 
 @dataclass(frozen=True)
@@ -122,10 +137,22 @@ class Comparison:
 
     def unlike(self, run: int, config: Sequence[Key] | None = None) -> list[str]:
         """Keys of the evaluation in which a run differs from the baseline: with them the rewards do, too."""
+        return self._differing(run, config, (_EVALUATED_BY,))
+
+    def unlike_rewards(self, run: int, config: Sequence[Key] | None = None) -> list[str]:
+        """Keys of the reward in which they differ: what is compared are two different things."""
+        asked = any(self._has_judge(one) for one in (run, self.baseline))
+        return self._differing(run, config, tuple(k for k in _REWARDED_BY if asked or not k.startswith("judge.")))
+
+    def _has_judge(self, run: int) -> bool:
+        leaf = (self.runs[run].values or {}).get("judge.enabled")
+        return leaf is not None and bool(leaf.value)
+
+    def _differing(self, run: int, config: Sequence[Key] | None, beginnings: tuple[str, ...]) -> list[str]:
         return [
             key.name
             for key in (self.config() if config is None else config)
-            if key.name.startswith(_EVALUATED_BY)
+            if key.name.startswith(beginnings)
             and not any({run, self.baseline} <= set(value.runs) for value in key.values)
             and {run, self.baseline} <= {one for value in key.values for one in value.runs}
         ]
@@ -150,6 +177,10 @@ class Comparison:
         if differs(test) and not differs(test, len(self.runs) - 1):
             said += f"; of {len(self.runs) - 1} tests one by chance is to be expected at p 0.05"
         unlike = self.unlike(run, config)
+        other = self.unlike_rewards(run, config)
+        if other:
+            named = ", ".join(other[:MOST_NAMED]) + (f" and {len(other) - MOST_NAMED} more" * (len(other) > MOST_NAMED))
+            said = f"the two rewards are different things ({named}), so this says little: {said}"
         return said + (f"; evaluated differently: {', '.join(unlike)}" if unlike else "")
 
     def document(self) -> dict[str, Any]:
@@ -169,6 +200,7 @@ class Comparison:
             "evaluation": {
                 "steps": [[one.step for one in run.evaluations.found] for run in self.runs],
                 "tests": [None if test is None else test.json() for test in tests],
+                "unlike_rewards": [self.unlike_rewards(i, config) for i in range(len(self.runs))],
                 "words": [self.sentence(i, config) for i in range(len(self.runs))],
                 "seeds": [{"seed": one.seed, "rewards": list(one.rewards)} for one in self.seeds()],
             },

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rltui.charts.smooth import Ema, default_weight
 from rltui.model.along import TOKENS, Along
 from rltui.model.evaluations import Evaluations
+from rltui.model.ran_with import ran_with
 from rltui.model.run import RunModel
 from rltui.sources.base import RunSource, Unreadable
 from rltui.text import clean
@@ -32,7 +33,7 @@ class ComparedRun:
         self.values: Mapping[str, Leaf] | None = None  # of its config; None: not known
         self.problem = ""  # why something of it cannot be read
         self.whole = False  # whether all that there was has been read
-        self._config_of: object = None  # attempt whose config was read
+        self._config_of: object = None  # attempt whose config was read, and how many requests were done by then
 
     def _follow_model(self) -> None:
         self.metrics = self.model.metrics
@@ -75,15 +76,19 @@ class ComparedRun:
 
     def _read_config(self) -> None:
         status = self.model.status
-        attempt = (status.get("job_id"), status.get("attempt")) if status is not None else None
-        if attempt is None or attempt == self._config_of:
+        if status is None:
+            return
+        events = self.model.events
+        changes = sum(event.get("type") == "rl.control.done" for event in events)  # some of them set a key
+        known = status.get("job_id"), status.get("attempt"), changes
+        if known == self._config_of:
             return
         document = self.source.document("resolved.json")
         values = document.get("values") if document is not None else None
         if isinstance(values, Mapping):
             from rltui.cli.config.values import leaves
 
-            self.values, self._config_of = leaves(values), attempt
+            self.values, self._config_of = leaves(ran_with(values, events, status.get("attempt"))), known
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def _spoken(turn: Json, before: Json | None, episode: Json) -> list[Node]:
         nodes.append(Paragraph(said, "watch", "fork", "watch"))
     if tools := listing(turn.get("tools")):
         names = ", ".join(_tool_name(tool) for tool in tools)
-        body = list(text_paragraphs(json.dumps(tools, ensure_ascii=False, indent=2), "dim"))
+        body: list[Node] = list(text_paragraphs(json.dumps(tools, ensure_ascii=False, indent=2), "dim"))
         nodes.append(Fold(Paragraph(names, "dim", "tools"), lambda: body))
     for message in map(mapping, listing(turn.get("messages"))):
         nodes += _message(message)

@@ -21,7 +21,7 @@ from rltui.cli.progress import duration
 from rltui.model.model_shape import DEFAULT_CONTEXT, Shape
 from rltui.words import amount, size
 from trainer.config import Loaded, RunConfig
-from trainer.rundir.need import BYTES, checkpoint_need
+from trainer.rundir.need import BYTES, Need, checkpoint_need
 
 NF4 = (4 + 0.127) / 8  # bytes of a parameter
 ADAPTER = 16  # bytes of one: weight, gradient, two moments, fp32
@@ -120,7 +120,7 @@ class Bytes:
 
 def learner_bytes(config: RunConfig, shape: Shape) -> Bytes:
     """Of each of the learner's GPUs, or of memory on a CPU; `high` holds the largest pass."""
-    b, mode, ranks = BYTES[config.training.dtype], config.policy.trainer_mode, learner_gpus(config)
+    b, mode, ranks = BYTES[_dtype(config)], config.policy.trainer_mode, learner_gpus(config)
     everything = amount(shape.parameters)
     if mode == "full":
         low, high = (16, 18) if b == 2 else (16, 16)
@@ -162,7 +162,7 @@ def _learner(config: RunConfig, facts: Facts) -> Line:
 
 def engine_bytes(config: RunConfig, shape: Shape) -> tuple[float, int]:
     """(weights of one engine on each of its GPUs, bytes of the cache a token)."""
-    b, size = BYTES[config.training.dtype], config.compute.topology.tensor_parallel or 1
+    b, size = BYTES[_dtype(config)], config.compute.topology.tensor_parallel or 1
     return shape.parameters * b / size, round(shape.cache_bytes(b) / size)
 
 
@@ -172,7 +172,7 @@ def _engine(config: RunConfig, facts: Facts) -> Line:
     if facts.shape is None:
         return Line("engine", "not known", _no_shape(config))
     weights, token = engine_bytes(config, facts.shape)
-    b = BYTES[config.training.dtype]
+    b = BYTES[_dtype(config)]
     words = f"weights {amount(facts.shape.parameters)} x {b} bytes = {size(weights)}; cache {size(token)} a token"
     if on_gpu(config) and facts.gpu is not None:
         part = config.vllm.gpu_memory_utilization or 0.9
@@ -213,6 +213,12 @@ def on_gpu(config: RunConfig) -> bool:
     return config.compute.topology.type not in (None, "cpu") and bool(config.compute.gpu_count)
 
 
+def _dtype(config: RunConfig) -> str:
+    dtype = config.training.dtype
+    assert dtype is not None  # of a config that was loaded
+    return dtype
+
+
 def _no_shape(config: RunConfig) -> str:
     name = config.policy.model_name or config.policy.source or "the model"
     return f"{name} is not on this machine, and its name has no size in it"
@@ -225,12 +231,16 @@ def _guess(shape: Shape) -> str:
 # Disk and time
 
 
-def disk_bytes(config: RunConfig, shape: Shape) -> Bytes:
-    """Of the checkpoints, as the trainer estimates it; episodes and logs come on top."""
-    mode, dtype, kept = config.policy.trainer_mode, config.training.dtype, config.checkpoint
+def checkpoint_bytes(config: RunConfig, shape: Shape) -> Need:
+    """Of one checkpoint, as the trainer estimates it."""
+    mode = config.policy.trainer_mode
     adapter = shape.adapter(config.training.lora.r, config.training.lora.target_modules)
-    trainable = shape.parameters if mode == "full" else adapter
-    need = checkpoint_need(mode, dtype, shape.parameters, trainable)
+    return checkpoint_need(mode, _dtype(config), shape.parameters, shape.parameters if mode == "full" else adapter)
+
+
+def disk_bytes(config: RunConfig, shape: Shape) -> Bytes:
+    """Of the checkpoints that are kept; episodes and logs come on top."""
+    need, kept = checkpoint_bytes(config, shape), config.checkpoint
     number = kept.keep_last + kept.keep_best
     words = f"{number} kept x {size(need.weights)} + 2 newest x {size(need.newest)}, optimizer included"
     return Bytes(need.kept(number), need.kept(number), words)

@@ -29,6 +29,13 @@ def told(events: Iterable[Event]) -> list[Event]:
     return found
 
 
+def rule_of(event: Event) -> str:
+    """The Doctor's rule that it is about; "" for none."""
+    data = event.get("data")
+    rule = data.get("rule") if event.get("type") == "rl.health" and isinstance(data, dict) else None
+    return rule if isinstance(rule, str) else ""
+
+
 def row(event: Event) -> dict[str, Any]:
     """An event as the verbs print it; `time` in epoch seconds."""
     return {

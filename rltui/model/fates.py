@@ -73,13 +73,15 @@ class Fates:
         return found
 
     def _clear(self) -> None:
-        for column in (*self._columns.values(), self._clip, self._excl):
+        for column in self._columns.values():
             del column[:]
+        del self._clip[:], self._excl[:]
 
     def _take(self, lines: list[Json]) -> int:
         """The lowest n among them; 0 where none has one."""
         lines = [line for line in lines if type(line.get("n")) is int and 0 <= line["n"] < 1 << 31]
         adv, s, lag, used = (self._columns[name] for name in _NUMBERS)
+        value: Any
         for line in lines:
             n, get = line["n"], line.get
             if n >= len(self._clip) and not self._grow(n + 1):

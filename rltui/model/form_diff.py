@@ -27,8 +27,8 @@ class Side(NamedTuple):
 
 def unified(old: str, new: str, name_old: str, name_new: str) -> list[str]:
     """A unified diff, `***` for what looks like a secret. Empty: no difference that may be shown."""
-    lines = (masked_text(text).splitlines() for text in (old, new))
-    return list(difflib.unified_diff(*lines, name_old, name_new, lineterm=""))
+    before, after = (masked_text(text).splitlines() for text in (old, new))
+    return list(difflib.unified_diff(before, after, name_old, name_new, lineterm=""))
 
 
 def masked_text(text: str) -> str:

@@ -86,6 +86,11 @@ class Row:
         return self.problems[0] if self.problems else None
 
     @property
+    def missing(self) -> bool:
+        """Whether it must be given and is not; no problem says so of one field alone."""
+        return self.state is State.WRONG and not self.given and (self.problem is None or self.problem.level != "error")
+
+    @property
     def known(self) -> Key | None:
         return all_keys().get(self.key)
 
@@ -229,7 +234,8 @@ class _Rows:
         found = self._problems(known.path, written)
         origin = self.loaded.origins.get(known.path) if self.loaded is not None else None
         derived = known.path in self.derived or (origin is not None and origin.kind == "derived")
-        data = item.value if item is not None else self._data(known)
+        missing = known.path in self.missing and item is None
+        data = item.value if item is not None else None if missing else self._data(known)
         row = Row(
             known.path,
             section,
@@ -247,7 +253,7 @@ class _Rows:
         )
         if item is not None:
             row = replace(row, note="")
-        return self._judged(row, known.path in self.missing and item is None)
+        return self._judged(row, missing)
 
     def _extra(self, item: Given) -> Row:
         section, _, name = item.key.rpartition(".")

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rltui.cli.config.values import leaves
 from rltui.cli.configs import read_text
 from rltui.cli.progress import duration
 from rltui.model import drafts
 from rltui.model.form import Form
 from rltui.model.form_merge import merge
+from rltui.model.form_values import FormError
+from rltui.model.ran_with import LIVE, run_values
 from rltui.samples import presets
+from rltui.sources.base import Unreadable
+from rltui.words import shortened
 from trainer.config.draft import EditError
 
 MOST_FILES = 200
@@ -29,8 +35,13 @@ class Start:
 
 
 def starts(folder: Path, runs: Iterable[tuple[str, Path, str]] = ()) -> list[Start]:
-    """Everything, in the order of use. runs: (name, folder, state)."""
-    return [*_drafts(), *_files(folder), *_presets(), *_runs(runs)]
+    """Everything, in the order of use; drafts of other folders last. runs: (name, folder, state)."""
+    here = folder.absolute()
+    found = _drafts()
+    ours = [draft for draft in found if not draft.path.is_absolute() or draft.path.is_relative_to(here)]
+    theirs = [draft for draft in found if draft not in ours]
+    others = [replace(one, about=f"of {shortened(one.path.parent)}, {one.about}") for one in theirs]
+    return [*ours, *_files(folder), *_presets(), *_runs(runs), *others]
 
 
 def _drafts() -> list[Start]:
@@ -100,7 +111,25 @@ def begin(start: Start) -> Form:
     """The form that it means; of a preset or a run a copy that has no file yet. ConfigError: it cannot be read."""
     if start.kind in ("file", "draft"):
         return Form.open(start.path)
-    return copy_of(start.path, f"{start.path.stem}.toml" if start.kind == "preset" else _name_of(start.path))
+    if start.kind == "preset":
+        return copy_of(start.path, f"{start.path.stem}.toml")
+    form = copy_of(start.path, _name_of(start.path))
+    _as_it_ran(form, start.path.parent)
+    return form
+
+
+def _as_it_ran(form: Form, run: Path) -> None:
+    """What --set, a job's overrides and live changes gave the run, as one edit: a copy is to run as it did."""
+    try:
+        resolved = run_values(run)
+    except Unreadable:
+        return
+    whole = Form(form.text, name=form.name)
+    for leaf in leaves((resolved or {}).get("values", {})).values():
+        if leaf.origin in ("override", "set", LIVE) and leaf.value is not None:
+            with suppress(FormError):
+                whole.assign(leaf.key, leaf.value)
+    form.replace(whole.text, "as it ran")
 
 
 def copy_of(path: Path, name: str) -> Form:

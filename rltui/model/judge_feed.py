@@ -34,6 +34,7 @@ class JudgeFeed:
         self.timeout_s: float | None = None
         self.pairs: tuple[Pair, ...] = ()  # the newest, oldest first
         self._seen = 0  # rows of the index that were looked at
+        self._cursor: Any = None
         self._begin()
         self._asked = False
 
@@ -56,7 +57,7 @@ class JudgeFeed:
         self.bad: Json | None = None  # the last call without scores
         self.p50, self.p95 = Pyramid(), Pyramid()  # seconds of a call, by the last step of its iteration
         self._walls: dict[int, list[float]] = {}
-        self._cursor: Any = None
+        self._cursor = None
 
     @property
     def recent(self) -> Json:

@@ -23,7 +23,8 @@ class LagFeed:
         part = source.uses(self._cursor)
         self._cursor = part.cursor
         before = () if part.rewind is not None else self.lags
-        new = [int(lag) for row in part.rows if type(lag := row.get("lag")) in (int, float) and 0 <= lag < 1e6]
+        found: list[Any] = [row.get("lag") for row in part.rows]
+        new = [int(lag) for lag in found if type(lag) in (int, float) and 0 <= lag < 1e6]
         lags = tuple(deque((*before, *new), maxlen=EPISODES)) if new else before
         changed = lags != self.lags
         self.lags = lags

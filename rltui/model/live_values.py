@@ -11,8 +11,9 @@ from rltui.text import clean
 
 
 def assignments(text: str) -> list[str]:
-    """The words of one line: `KEY VALUE`, or `KEY=VALUE`, several of them."""
-    words = re.sub(r"\s*=\s*", "=", text.strip()).split()
+    """The words of one line: `KEY VALUE`, or `KEY=VALUE`, several of them; after `set`, as the example has it, too."""
+    text = re.sub(r"^set\s+(?!=)", "", text.strip())
+    words = re.sub(r"\s*=\s*", "=", text).split()
     return words if not words or "=" in words[0] else text.split(maxsplit=1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf, nan, nextafter
+from typing import Any
 
 from rltui.charts.pyramid import Pyramid
 from rltui.sources.base import Json
@@ -59,14 +60,14 @@ class MetricStore:
                 continue
             added = True
             x = float(step)
-            eval_step = line.get("eval_step")
+            eval_step: Any = line.get("eval_step")
             if type(eval_step) in _NUMBERS:
                 x = float(eval_step) if abs(eval_step) < 1 << 53 else x
             else:
                 self.step = max(self.step, step)
-                for name, points in labels.items():
-                    if x > points.last and type(line.get(name)) in _NUMBERS:
-                        points.put(x, line[name])
+                for name, label in labels.items():
+                    if x > label.last and type(line.get(name)) in _NUMBERS:
+                        label.put(x, line[name])
             for name, value in line.items():
                 if type(value) in _NUMBERS and name not in _KEYS:
                     points = new.get(name) or self._begin(new, name)

@@ -9,7 +9,7 @@ from rltui.cli.progress import duration
 from rltui.model.doing import waits
 from rltui.sources.base import TERMINAL
 from rltui.text import clean
-from rltui.words import short
+from rltui.words import batches, short
 from trainer.rundir.layout import SCHEMA
 
 if TYPE_CHECKING:
@@ -100,7 +100,10 @@ def _pipeline(pipeline: Mapping[str, Any]) -> list[Line]:
     if pipeline.get("judging"):
         playing += f", {pipeline['judging']} with the judge"
     need = pipeline.get("need") or 0
-    ready = f", {pipeline.get('ready') or 0} of {need} ready for the next batch" if need else ""
+    queued = pipeline.get("ready") or 0
+    ready = f", {queued} of {need} ready for the next batch" if need else ""
+    if need and queued >= need:
+        ready = f", {queued} ready: {batches(queued, need)}"
     learner = clean(pipeline.get("learner") or "idle", 20)
     sync = pipeline.get("sync")
     weights = f", weights {clean(sync, 20)}" if sync not in (None, "idle") else ""

@@ -10,7 +10,7 @@ from rltui.cli.progress import duration
 from rltui.model.now import duration_of
 from rltui.model.pipeline_view import percents
 from rltui.text import clean
-from rltui.words import short
+from rltui.words import batches, short
 
 View = Mapping[str, Any]
 Run = tuple[str, str]  # text, name of a style
@@ -99,6 +99,8 @@ def rollout_words(view: View) -> list[str]:
 def queue_words(view: View) -> list[str]:
     queue = view["queue"]
     if queue.get("need"):
+        if (queue.get("ready") or 0) >= queue["need"]:
+            return [f"{queue['ready']} ready", batches(queue["ready"], queue["need"])]
         return [f"{queue.get('ready') or 0} of {queue['need']}", "ready"]
     return ["no batch", "is awaited"]
 

@@ -12,6 +12,7 @@ from rltui.doctor.record import Record
 from rltui.doctor.rules.throughput import EDGES
 from rltui.model.metrics import MetricStore
 from rltui.sources.base import TERMINAL
+from rltui.words import batches
 
 Json = dict[str, Any]
 
@@ -70,7 +71,7 @@ def pipeline_view(
         "step": status.get("step"),
         "iteration": status.get("iteration"),
         "steps": steps,
-        "bound": _bound(shares, steps),
+        "bound": _bound(shares, steps, pipeline if live else {}),
         "rollouts": _rollouts(record, pipeline, live),
         "queue": {"ready": pipeline.get("ready"), "need": pipeline.get("need")} if live else {},
         "trainer": _trainer(record, pipeline, live),
@@ -96,11 +97,11 @@ def split(record: Record) -> list[Json]:
     total = sum(whole.values())
     if not whole or total <= 0:
         return []
-    parts = []
+    parts: list[Json] = []
     for name, metric, words in PARTS:
         spent = sum(y for x, y in record.within(metric, WINDOW) if x in whole)
         parts.append({"name": name, "words": words, "seconds": spent / len(whole), "share": spent / total})
-    known = sum(part["share"] for part in parts)
+    known: float = sum(part["share"] for part in parts)
     if known > 1:  # clocks of two processes: never more than the whole
         parts = [{**part, "share": part["share"] / known} for part in parts]
         known = 1.0
@@ -118,8 +119,8 @@ def percents(shares: Sequence[float]) -> list[int]:
     return found
 
 
-def _bound(shares: Mapping[str, float | None], steps: int) -> Json | None:
-    """Where the limit is, in words; None: before the first step."""
+def _bound(shares: Mapping[str, float | None], steps: int, queue: Mapping[str, Any]) -> Json | None:
+    """Where the limit is, in words; None: before the first step. `queue`: {ready, need} of a live run."""
     known = {what: share for what, share in shares.items() if share is not None}
     if not steps or not known:
         return None
@@ -135,6 +136,10 @@ def _bound(shares: Mapping[str, float | None], steps: int) -> Json | None:
         waits = f"the trainer waits {_percent(known['batch'])} of the time for episodes"
         text = f"{waits}, rollouts {_percent(held)} for newer weights; a larger max_lag lets both work at once"
         return {"word": "taking turns", "text": text, "on": what, "share": share, "keys": ["training.max_lag"]}
+    ready, need = queue.get("ready") or 0, queue.get("need") or 0
+    if what in ("batch", "straggler") and need and ready >= 2 * need:  # what was waited for has come since then
+        text = f"{batches(ready, need)} wait for the trainer, which waited {_percent(share)} of the time before"
+        return {"word": "trainer-bound", "text": text, "on": "policy", "share": share, "keys": list(KEYS["policy"])}
     word, text = BOUND[what]
     return {"word": word, "text": text.format(_percent(share)), "on": what, "share": share, "keys": list(KEYS[what])}
 

@@ -40,7 +40,7 @@ def progress(status: Status | None, look: Look, cells: int, now: float) -> list[
         facts.pop()
     bar = min(BAR_CELLS[1], room - sum(width(text) + 2 for text, _ in facts)) if total else 0
     parts: list[Part] = [(head, style("strong"))]
-    if bar >= BAR_CELLS[0]:
+    if total and bar >= BAR_CELLS[0]:
         full = round(bar * min(1.0, done / total))
         parts.append((look.glyph("bar_full") * full, style("accent")))
         parts.append((look.glyph("bar_empty") * (bar - full), style("grid")))
@@ -88,7 +88,8 @@ def _facts(status: Status, ended: bool, now: float) -> list[tuple[str, str]]:
 
 def elapsed(status: Status, now: float) -> float | None:
     """Seconds in all attempts, counted on since the status was written while the run goes on."""
-    seconds, at = status.get("elapsed_s"), epoch(status.get("updated_at"))
+    seconds: float | None = status.get("elapsed_s")
+    at = epoch(status.get("updated_at"))
     if seconds is None or status.get("state") in TERMINAL or status.get("silent") or at is None:
         return seconds
     return seconds + min(STATUS_S, max(0.0, now - at))

@@ -108,9 +108,9 @@ class RunModel:
                     waiting.append(read)
             except Unreadable as error:
                 problems.append(str(error))
-        error = clean(problems[0], 500) if problems else None
-        if error != self.error:
-            self.error = error
+        told = clean(problems[0], 500) if problems else None
+        if told != self.error:
+            self.error = told
             changed.add("error")
         return Change(frozenset(changed), bool(waiting))
 

@@ -88,7 +88,7 @@ def xray_of(
 ) -> Xray | None:
     """None: no token of it was recorded. `read` gives the block at a place, None where it was removed."""
     found, removed = [], False
-    used = mapping(updates.get("branches"))
+    used: dict[Any, Any] = mapping(updates.get("branches"))
     for at, record in enumerate(map(mapping, listing(episode.get("branches")))):
         if not record.get("arr"):
             continue

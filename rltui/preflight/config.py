@@ -37,10 +37,10 @@ def valid(context: Context) -> Found:
 
 
 def _loaded(context: Context) -> tuple[Loaded, tuple[str, ...]]:
-    options = {"environ": context.environ, "allow_unknown": context.allow_unknown}
+    environ, allow = context.environ, context.allow_unknown
     if context.launcher is None:
-        return load(context.config, sets=context.sets, **options), context.sets
-    loaded, sets = load_for(context.launcher, context.config, context.sets, **options)
+        return load(context.config, sets=context.sets, environ=environ, allow_unknown=allow), context.sets
+    loaded, sets = load_for(context.launcher, context.config, context.sets, environ=environ, allow_unknown=allow)
     return loaded, tuple(sets)
 
 
@@ -84,8 +84,15 @@ def target(context: Context) -> Found:
 def _elsewhere(context: Context, launcher: Launcher) -> Found:
     assert context.loaded is not None
     try:
-        options = {"run_dir": context.run_dir, "allow_unknown": context.allow_unknown, "launcher": launcher}
-        facts = launcher.facts(plan_of(context.loaded, context.config, context.sets, **options).job)
+        plan = plan_of(
+            context.loaded,
+            context.config,
+            context.sets,
+            run_dir=context.run_dir,
+            allow_unknown=context.allow_unknown,
+            launcher=launcher,
+        )
+        facts = launcher.facts(plan.job)
     except CliError as error:  # of the folder, of which another check says it too
         return Found("fail", str(error))
     worst = next((ok_ for ok_ in (False, None) if any(fact.ok is ok_ for fact in facts)), True)

@@ -8,13 +8,12 @@ import socket
 from importlib.util import find_spec
 from pathlib import Path
 
-from rltui.model.estimates import Facts, disk_bytes, engine_bytes, learner_bytes, on_gpu, sequences
+from rltui.model.estimates import Facts, checkpoint_bytes, disk_bytes, engine_bytes, learner_bytes, on_gpu, sequences
 from rltui.model.estimates import context as longest
 from rltui.model.known import known
 from rltui.preflight.base import Context, Found, Verdict, ok, skipped
 from rltui.preflight.gpus import Gpu, chosen, gpus
 from rltui.words import shortened, size
-from trainer.rundir.need import checkpoint_need
 
 PACKAGES = ("torch", "transformers", "peft", "safetensors", "jinja2")
 GUESS = 1.5  # what is beyond by this much is refused where a model's size is only guessed by its name
@@ -128,10 +127,7 @@ def disk(context: Context) -> Found:
     if facts.shape is None:
         return ok(f"{size(facts.disk)} free; the size of the model is not known")
     need = disk_bytes(config, facts.shape)
-    mode, dtype = config.policy.trainer_mode, config.training.dtype
-    adapter = facts.shape.adapter(config.training.lora.r, config.training.lora.target_modules)
-    trainable = facts.shape.parameters if mode == "full" else adapter
-    one = checkpoint_need(mode, dtype, facts.shape.parameters, trainable).newest
+    one = checkpoint_bytes(config, facts.shape).newest
     told = f"{size(need.high)} needed for checkpoints, {size(facts.disk)} free"
     fix = "lower checkpoint.keep_last, or set checkpoint.dir to a larger disk"
     if one > facts.disk:

@@ -25,7 +25,8 @@ class Preflight:
 
     def run(self) -> Iterator[Began | Result]:
         """Each check that begins, each that ends; a check that overruns its limit fails, and is not waited for."""
-        waiting, running = list(self.checks), {}
+        waiting = list(self.checks)
+        running: dict[str, tuple[Check, float]] = {}
         while (waiting or running) and not self.context.stopped.is_set():
             for check in list(waiting):
                 if not all(need in self.results for need in check.needs):

@@ -21,13 +21,11 @@ POLL_S = 0.2
 def contract(context: Context) -> Found:
     """Blocks until it is done, or the context is stopped; what it had started is gone by then."""
     assert context.loaded is not None
-    if context.cfg.services.task_url != (context.cfg.smoke.task_url or context.cfg.services.task_url):
-        note = ("smoke.task_url names another app; this is services.task_url",)
-    else:
-        note = ()
+    other = context.cfg.services.task_url != (context.cfg.smoke.task_url or context.cfg.services.task_url)
+    notes = ["smoke.task_url names another app; this is services.task_url"] if other else []
     with _exported(context.loaded.env_file):
         found = asyncio.run(_stopped_early(context))
-    return Found(found.verdict, found.message, found.fix, found.key, found.tried, (*found.notes, *note))
+    return Found(found.verdict, found.message, found.fix, found.key, found.tried, (*found.notes, *notes))
 
 
 @contextlib.contextmanager

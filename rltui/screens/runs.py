@@ -15,6 +15,7 @@ from textual.timer import Timer
 from rltui.launch.runs import is_address, job_at, server_name, split
 from rltui.screens.messages import RunsChanged, RunsFailed, ServerRuns
 from rltui.screens.own_app import own_app
+from rltui.screens.runs_ages import RunList
 from rltui.screens.runs_delete import Deleting
 from rltui.screens.runs_detail import RunDetail
 from rltui.screens.runs_line import head
@@ -68,11 +69,14 @@ class RunsScreen(Deleting, Shelving):
         self._filter = ""
         self._moved = False  # whether the cursor was
         self._pause: Timer | None = None
+        self.add_class("-none", update=False)
 
     def body(self) -> ComposeResult:
+        # Before there are widgets: with them, each class costs a style of every one of them anew.
+        self.set_class(self.app.size.height >= DETAIL_ROWS, "-detail", update=False)
         with Pane(id="list"):
             yield ColumnNames()
-            yield VirtualList(self.rows, id="runs")
+            yield RunList(self.rows, id="runs")
             yield Instead()
             yield Prompt("/", placeholder="words in name, state, label, host or tags", id="filter")
             yield Prompt(
@@ -82,7 +86,9 @@ class RunsScreen(Deleting, Shelving):
             yield RunDetail()
 
     def on_mount(self) -> None:
-        self.rows.shelf = own_app(self).shelf
+        shelf = self.rows.shelf = own_app(self).shelf
+        if shelf.fault:
+            self.say(shelf.fault, "watch")
         self.rows.arrange()
         self._update()
 
@@ -121,9 +127,18 @@ class RunsScreen(Deleting, Shelving):
         if event.server in own_app(self).servers:  # it was not forgotten meanwhile
             self._take(event.server, event.rows, self.rows.missing(event.server, event.rows))
 
+    @property
+    def _partly(self) -> bool:
+        """Whether some runs of the folder were read, and not all."""
+        scanned, total = self._scanned
+        return scanned < total and (scanned > 0 or own_app(self).reading_ended)
+
     @on(RunsChanged)
     def _runs_changed(self, event: RunsChanged) -> None:
+        partly = self._partly
         self._scanned = (event.scanned, event.total)
+        if self._partly != partly:
+            self.refresh_bindings()
         self._take(FOLDER, event.rows, event.gone)
 
     def _take(self, origin: str, rows: list[RunRow], gone: list[str]) -> None:
@@ -171,7 +186,9 @@ class RunsScreen(Deleting, Shelving):
         info = f"{known} run{'' if known == 1 else 's'}"
         if self._filter:
             info = f"showing {shown} of {known}"
-        if scanned < total:
+        if ended := scanned < total and own_app(self).reading_ended:
+            info = f"read {scanned} of {total}"
+        elif scanned < total:
             info = f"scanned {scanned} of {total}" if scanned else "reading the folder"
         elif self.rows.live:
             info += f", {self.rows.live} live"
@@ -192,7 +209,7 @@ class RunsScreen(Deleting, Shelving):
                 ("`rltui demo` makes a run, `rltui train FILE` starts yours.", "dim"),
             )
         elif not shown:
-            nothing.say(("Reading the folder", "dim"))
+            nothing.say(("C goes on reading the folder" if ended else "Reading the folder", "dim"))
         self._show_detail()
 
     # The cursor
@@ -235,6 +252,14 @@ class RunsScreen(Deleting, Shelving):
         self.query_one(RunDetail).show(row)
 
     # Actions
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What was read has no end to be awaited."""
+        return (action != "reading" or self._partly) and super().check_action(action, parameters)
+
+    def action_reading(self) -> None:
+        own_app(self).turn_reading()
+        self._update()
 
     def action_filter(self) -> None:
         self.query_one("#filter", Prompt).open()

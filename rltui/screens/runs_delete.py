@@ -11,7 +11,6 @@ from textual import on
 from textual.message import Message
 
 from rltui.screens.base import AppScreen
-from rltui.screens.confirm import Answer, ConfirmScreen
 from rltui.sources.base import Unreadable
 from rltui.sources.deleting import bytes_of, delete
 from rltui.text import clean
@@ -43,6 +42,8 @@ class Deleting(AppScreen):
 
     @on(_Sized)
     def _ask_now(self, event: _Sized) -> None:
+        from rltui.screens.confirm import Answer, ConfirmScreen
+
         row = event.row
         intro = [f"{row.name}: {size(event.count)} in {row.path}", "Its record, checkpoints and logs go for good."]
         if (scratch := Path(row.path, "checkpoints")).is_symlink():  # checkpoint.dir

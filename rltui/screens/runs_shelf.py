@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rltui.screens.base import AppScreen
 from rltui.screens.own_app import own_app
-from rltui.shelf import ARCHIVED, PINNED, key_of
+from rltui.shelf import ARCHIVED, PINNED, ShelfFault, key_of
 
 if TYPE_CHECKING:
     from rltui.sources.folder import RunRow
@@ -33,8 +33,8 @@ class Shelving(AppScreen):
             return
         try:
             told = on if own_app(self).shelf.toggle(kind, key_of(row)) else off
-        except OSError as error:
-            self.say(f"it cannot be remembered: {error.filename}: {error.strerror}", "act")
+        except ShelfFault as fault:
+            self.say(str(fault), "act")
             return
         self.say(f"{row.name} {told}")
         self.shelved()

@@ -32,6 +32,7 @@ class SetScreen(ModalScreen[Json | None], inherit_bindings=False):
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name
+        self._told = False  # whether what is wrong was said
 
     def compose(self) -> ComposeResult:
         """The line in a box, with room for what is wrong with it."""
@@ -42,16 +43,27 @@ class SetScreen(ModalScreen[Json | None], inherit_bindings=False):
         """The line has the keys."""
         self.query_one(Pane).set_subtitle("enter asks the run, esc changes nothing")
         self.query_one(Prompt).open()
+        self.run_worker(self._tell_keys())
+
+    async def _tell_keys(self) -> None:
+        """Which keys there are, before anything is typed. It takes a while the first time."""
+        from trainer.config.differ import live_keys
+
+        keys = await asyncio.to_thread(live_keys)
+        if not self._told:
+            self._tell(f"live: {', '.join(keys)}", "dim")
+
+    def _tell(self, text: str, style: str) -> None:
+        shown = Content.styled(printable(clean(text, 900)), Style.from_rich_style(look_of(self).style(style)))
+        self.query_one("#problem", Static).update(shown)
 
     @on(Prompt.Submitted)
     async def _asked(self, event: Prompt.Submitted) -> None:
         try:
             values = await asyncio.to_thread(live_values, assignments(event.value))
         except ValueError as error:
-            text = Content.styled(
-                printable(clean(str(error), 900)), Style.from_rich_style(look_of(self).style("watch"))
-            )
-            self.query_one("#problem", Static).update(text)
+            self._told = True
+            self._tell(str(error), "watch")
             return
         self.dismiss(values)
 

@@ -36,7 +36,8 @@ LEVELS: dict[str, Level] = {
 
 def verbs(status: Status | None, steering: Steering, readonly: bool) -> list[Choice]:
     """All seven verbs; one that cannot be asked for says why."""
-    return [Choice(verb, verb, about, why_not(verb, status, steering, readonly)) for verb, about in VERBS.items()]
+    told = {**VERBS, "checkpoint": "saves one now"} if (status or {}).get("state") == "paused" else VERBS
+    return [Choice(verb, verb, about, why_not(verb, status, steering, readonly)) for verb, about in told.items()]
 
 
 def why_not(verb: str, status: Status | None, steering: Steering, readonly: bool) -> str:
@@ -51,6 +52,10 @@ def why_not(verb: str, status: Status | None, steering: Steering, readonly: bool
     paused = state == "paused"
     if verb == "pause" and paused:
         return "it is paused already"
+    if verb == "evaluate" and paused:
+        return "the run is paused: resume it first"
+    if verb == "checkpoint" and paused and ((status or {}).get("paused") or {}).get("reason") == "disk_full":
+        return "the disk is full"
     if verb == "resume" and not paused:
         return "it is not paused"
     return "it is stopping already" if verb == "stop" and state == "stopping" else ""
@@ -58,6 +63,8 @@ def why_not(verb: str, status: Status | None, steering: Steering, readonly: bool
 
 def ended(name: str, state: str) -> str:
     """What is said instead of the verbs, of a run that takes none any more."""
+    if state == "succeeded":
+        return f"the run has ended: {state}"
     return f"the run has ended: {state}; rltui train --resume {clean(name, 60)} goes on from its last checkpoint"
 
 

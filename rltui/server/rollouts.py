@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
                 return False
         if self.least is None and self.most is None:
             return True
-        reward = row.get("R")
+        reward: Any = row.get("R")
         if type(reward) not in (int, float):
             return False
         return (self.least is None or reward >= self.least) and (self.most is None or reward <= self.most)
@@ -53,7 +53,10 @@ class Wanted(NamedTuple):
 async def rollouts(request: Request, run: OpenRun) -> Response:
     """`next` goes into `after`; null: that is all there is by now."""
     wanted = Wanted(
-        *(params.count(request, name) for name in ("iteration", "step", "attempt", "group")),
+        iteration=params.count(request, "iteration"),
+        step=params.count(request, "step"),
+        attempt=params.count(request, "attempt"),
+        group=params.count(request, "group"),
         split=params.choice(request, "split", ("train", "eval")),
         code=params.text(request, "code"),
         least=params.real(request, "min_reward"),

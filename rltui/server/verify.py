@@ -14,7 +14,7 @@ from rltui.server.keys import to_trust
 from rltui.server.routes import KEY_HEADER, jobs_of, json_body
 from rltui.server.urls import origin_of, why_not
 from trainer.rundir.jsonl import Json
-from trainer.taskapp.auth import valid_keys
+from trainer.taskapp.auth import auth_headers, valid_keys
 
 PATHS = ("/health", "/task_info")
 TIMEOUT_S = 10.0
@@ -40,7 +40,6 @@ async def _attempt(url: str, keys: list[str]) -> Json:
     import httpx
 
     from rltui.smoke.net import is_loopback
-    from trainer.taskapp.client import auth_headers
 
     found: Json = {"url": url, "status": None, "ok": False}
     try:

@@ -88,12 +88,10 @@ def _properties(function: Json) -> tuple[Json, list[str]]:
     schema = function.get("parameters")
     schema = schema if isinstance(schema, dict) else {}
     properties, required = schema.get("properties"), schema.get("required")
-    found = {key: value for key, value in properties.items() if key.isidentifier()} if _is(properties) else {}
+    if not isinstance(properties, dict) or not all(isinstance(key, str) for key in properties):
+        properties = {}
+    found = {key: value for key, value in properties.items() if key.isidentifier()}
     return found, [key for key in required if key in found] if isinstance(required, list) else []
-
-
-def _is(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
 def _values(schema: Any) -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 import time
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,8 @@ from rltui.smoke.policy_server import Book
 from rltui.smoke.report import Episode, Turn
 from rltui.smoke.rewards import resolved
 from trainer.rewards.episode import EpisodeReward
-from trainer.taskapp.client import MAX_BODY_BYTES, Answer, TaskAppClient
+from trainer.taskapp.bodies import MAX_BODY_BYTES, Answer
+from trainer.taskapp.client import TaskAppClient
 from trainer.taskapp.codes import clean
 from trainer.taskapp.contracts import rollout_request
 from trainer.taskapp.errors import RolloutFailure, TaskAppError, TaskAppRejected
@@ -155,12 +157,13 @@ async def _outcome(
         return None, None, GIVEN_UP, "given up by hand"
 
 
-async def _unless_over(bench: Bench, book: Book, rollout: Any) -> ParsedRollout:
+async def _unless_over(bench: Bench, book: Book, rollout: Coroutine[Any, Any, ParsedRollout]) -> ParsedRollout:
     """The rollout's answer; given up when the person does, and when all is to stop, after the current call."""
     task = asyncio.ensure_future(rollout)
     ends = [asyncio.ensure_future(event.wait()) for event in (book.over, bench.control.stopped)]
     try:
-        await asyncio.wait({task, *ends}, return_when=asyncio.FIRST_COMPLETED)
+        first: set[asyncio.Future[Any]] = {task, *ends}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if bench.control.stopped.is_set():
             deadline = time.monotonic() + (0 if book.policy.plays_by_hand else STOP_S)
             while book.busy and not task.done() and time.monotonic() < deadline:  # noqa: ASYNC110 - another thread counts
@@ -212,7 +215,8 @@ async def _tokens(policy: Policy, cid: str) -> Tokens | None:
 def _sum(book: Book, tokens: Tokens | None, name: str) -> int | None:
     """Over the calls; None where one of them was not counted."""
     if tokens is not None:
-        return getattr(tokens, name)
+        counted: int | None = getattr(tokens, name)
+        return counted
     counts = [getattr(a.reply, name) for a in book.arrivals if a.reply is not None]
     return sum(counts) if counts and None not in counts else None
 

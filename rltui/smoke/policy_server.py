@@ -197,9 +197,10 @@ class PolicyServer:
             return self._refused(arrival, 503, "stopped", "the episode was ended", book, messages, began)
         arrival.status, arrival.reply, arrival.seconds = 200, reply, time.monotonic() - began
         tail = _new(messages, book)
-        counted = {"tokens": reply.completion_tokens, "prompt_tokens": reply.prompt_tokens}
-        book.turns.append(Turn(tail, reply.text, reply.tool_calls, arrival.seconds, **counted))
-        book.told(book.turns[-1])
+        tokens, prompt = reply.completion_tokens, reply.prompt_tokens
+        turn = Turn(tail, reply.text, reply.tool_calls, arrival.seconds, tokens=tokens, prompt_tokens=prompt)
+        book.turns.append(turn)
+        book.told(turn)
         answer = completion(reply, call, str(body.get("model") or "policy"), legacy="functions" in body)
         if plain:
             return json_response(_as_text(answer))

@@ -13,8 +13,8 @@ import httpx
 
 from rltui.smoke.net import is_loopback
 from rltui.smoke.record import Recorder
-from trainer.taskapp.bodies import ACCEPTED, no_cookies, parts
-from trainer.taskapp.client import MAX_BODY_BYTES, Answer, auth_headers
+from trainer.taskapp.auth import auth_headers
+from trainer.taskapp.bodies import ACCEPTED, MAX_BODY_BYTES, Answer, no_cookies, parts
 
 LIMIT_S = 10.0
 

@@ -10,7 +10,7 @@ from typing import Any
 from rltui.smoke.report import Exchange
 from trainer.config.secrets import is_secret
 from trainer.rundir.logs import mask_secrets
-from trainer.taskapp.client import Answer
+from trainer.taskapp.bodies import Answer
 
 SHOWN_CHARS = 4_000  # of a request, and of an answer
 KEPT = 4  # exchanges that failed, and again as many that did not: the newest of each

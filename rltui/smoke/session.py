@@ -99,7 +99,11 @@ class Session:
             self._loop.call_soon_threadsafe(job)
 
     def _with_control(self, do: Callable[[Control], None]) -> None:
-        self._call(lambda: self._control and do(self._control))
+        def told() -> None:
+            if self._control is not None:
+                do(self._control)
+
+        self._call(told)
 
     def _stop(self) -> None:
         if self._control is not None:

@@ -134,6 +134,7 @@ def _of_config(loaded: Loaded, url: str | None, folder: str) -> dict[str, Any]:
     given_turns = loaded.origins["smoke.max_steps"].kind != "default"
     max_turns = smoke.max_steps if given_turns else min(smoke.max_steps, rollout.max_turns)
     evaluation = config.evaluation
+    assert rollout.max_concurrent_rollouts is not None  # of a config that was loaded
     return {
         "app": app,
         "app_port": port,

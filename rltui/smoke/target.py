@@ -136,7 +136,7 @@ class Target:
             return 0.0
         with contextlib.suppress(psutil.Error):
             used = psutil.Process(self._process.pid).cpu_times()
-            return used.user + used.system
+            return float(used.user + used.system)
         return 0.0
 
     @property
@@ -230,6 +230,7 @@ def is_ours(process: psutil.Process) -> bool:
 
 
 def _name(process: psutil.Process) -> str:
+    name = "?"
     with contextlib.suppress(psutil.Error):
-        return process.name()
-    return "?"
+        name = process.name()
+    return name

@@ -20,7 +20,7 @@ MAX_ROWS, MAX_EVENTS, MAX_LOG_BYTES = 20_000, 5_000, 4 << 20
 class Slice:
     """Some rows of a stream, and where its next read goes on. `more`: there are further rows already."""
 
-    rows: list[Json]
+    rows: list[Any]  # Json; of `dropped` pairs
     cursor: Any
     more: bool = False
     # Of rows handed out before, those with a step above this no longer count: drop them before taking `rows`.

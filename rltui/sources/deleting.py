@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from rltui.sources.base import Unreadable
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_LEFTOVER = re.compile(r"\..+\.(?P<verb>deleted|import)-[0-9a-f]{8}")
 
 
 def bytes_of(path: str) -> int:
@@ -32,42 +34,64 @@ def delete(path: Path) -> None:
 
     Unreadable: somebody writes to it, it cannot go, or a part of it is left, whose name is said.
     """
-    gone = path.with_name(f".{path.name}.deleted-{os.getpid()}")
+    gone = _hidden(path)
     if path.is_symlink():
         raise Unreadable(f"{path} is a link: delete what it leads to")
     try:
-        clear_leftovers(path.parent, "deleted")
+        clear_leftovers(path.parent)
         with _nobody_writes(path):
             path.rename(gone)  # at once, for whoever lists the runs
     except OSError as error:
         raise Unreadable(f"{path} cannot be deleted: {error.strerror or error}") from error
+    shutil.rmtree(gone, ignore_errors=True)
     try:
-        shutil.rmtree(gone)
+        if gone.exists():
+            shutil.rmtree(gone)  # again, for the reason
+    except FileNotFoundError:  # another has cleared it meanwhile
+        pass
     except OSError as error:
         why = f"{error.filename}: {error.strerror or error}"
         rest = f"the rest is in {gone}; the next delete beside it tries again"
         raise Unreadable(f"{path} is deleted only in part ({why}): {rest}") from error
 
 
-def clear_leftovers(folder: Path, verb: str) -> None:
-    """Remove each `.NAME.VERB-PID` of a process that is gone, or of this one, as far as it can be."""
+def clear_leftovers(folder: Path) -> None:
+    """Remove, as far as they can be, each `.NAME.deleted-*`, which several may do at once, and each `.NAME.import-*`
+    whose lock names a process of this host that is gone. An import of another host is judged there alone."""
     for path in folder.iterdir():
-        found = re.fullmatch(rf"\..+\.{verb}-(\d{{1,9}})", path.name)
-        if found and not path.is_symlink() and not _works(int(found[1])):
+        found = _LEFTOVER.fullmatch(path.name)
+        if found is None or path.is_symlink():
+            continue
+        if found["verb"] == "deleted":
             shutil.rmtree(path, ignore_errors=True)
+        elif _is_dead(path):
+            throw_away(path)
 
 
-def _works(pid: int) -> bool:
-    """Whether another process of that number may still be at it."""
-    if pid == os.getpid():
-        return False
+def _is_dead(path: Path) -> bool:
+    from trainer.rundir.layout import RunPaths
+    from trainer.rundir.lock import holder_of
+
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        holder = holder_of(RunPaths(path))
+    except OSError:  # of another user
         return False
-    except PermissionError:
-        pass
-    return True
+    return holder is not None and holder.alive() is False
+
+
+def throw_away(path: Path) -> None:
+    """Remove a folder as far as it can be. Renamed first: its lock may go before the rest, and nobody judges by it."""
+    gone = _hidden(path)
+    try:
+        path.rename(gone)
+    except OSError:  # another has done so
+        return
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _hidden(path: Path) -> Path:
+    """What a folder is called while it goes."""
+    return path.with_name(f".{path.name.lstrip('.')[:50]}.deleted-{secrets.token_hex(4)}")
 
 
 @contextmanager

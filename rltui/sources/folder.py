@@ -60,11 +60,16 @@ class _Known:
 
 
 class RunsFolder:
-    """`scan` may be called again and again; it belongs to one thread."""
+    """`scan` may be called again and again; it belongs to one thread; `end` and `go_on` to any.
+
+    `left`: names that nobody wanted to wait for; no scan reads them. `cut`: whether the last scan was ended.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.scanned = self.total = 0  # of the scan that goes on
+        self.left: set[str] = set()
+        self.cut = self._end = False
         self._known: dict[str, _Known] = {}
         self._table: Table | None = None
 
@@ -74,10 +79,16 @@ class RunsFolder:
         A folder that is not there has no runs.
         """
         names = self._names()
-        self.scanned, self.total = 0, len(names)
         for name in self._known.keys() - set(names):
             del self._known[name]
-        for name in names:
+        self.left = self.left & set(names)
+        names = [name for name in names if name not in self.left]
+        self.scanned, self.total, self.cut = 0, len(names), False
+        for i, name in enumerate(names):
+            if self._end:
+                self.cut, self._end = True, False
+                self.left = self.left | (set(names[i:]) - self._known.keys())
+                return
             row = self._row(name)
             self.scanned += 1
             if row is None:
@@ -86,6 +97,15 @@ class RunsFolder:
                 self._known.pop(name, None)
                 continue
             yield row
+
+    def end(self) -> None:
+        """The scan that goes on ends before its next run, and the runs that it has not come to are left out."""
+        self._end = True
+
+    def go_on(self) -> None:
+        """The next scan reads them, too."""
+        self._end = False
+        self.left = set()
 
     def _names(self) -> list[str]:
         try:
@@ -103,11 +123,11 @@ class RunsFolder:
         """None: it is no run."""
         path = self.folder / name
         known = self._known.get(name)
+        stamp: tuple[int, ...] = ()
         try:
             about = os.lstat(path / "status.json")
             stamp = (about.st_ino, about.st_mtime_ns, about.st_size)
         except FileNotFoundError:
-            stamp = ()
             if not is_run(path):
                 return None
         except OSError as error:

@@ -55,7 +55,8 @@ class HttpRunSource(RunSource):
     def document(self, name: str) -> Json | None:
         if name not in ("resolved.json", "environment.json"):
             raise ValueError(f"{name!a} is no document of a run")
-        return self._value("document", name=name)
+        found: Json | None = self._value("document", name=name)
+        return found
 
     def events(self, cursor: Any = None, limit: int = 1000) -> Slice:
         return self._slice("events", cursor, limit=min(limit, MAX_EVENTS))
@@ -93,7 +94,8 @@ class HttpRunSource(RunSource):
         return found
 
     def episode(self, n: int) -> Json | None:
-        return self._value("episode", n=n)
+        found: Json | None = self._value("episode", n=n)
+        return found
 
     def updates(self, n: int) -> Json:
         found: Json = self._value("updates", n=n)
@@ -108,7 +110,8 @@ class HttpRunSource(RunSource):
         return {name: [math.nan if x is None else x for x in values] for name, values in found.items()}
 
     def vocabulary(self) -> Json | None:
-        return self._value("vocabulary")
+        found: Json | None = self._value("vocabulary")
+        return found
 
     def checkpoints(self) -> list[Json]:
         found: list[Json] = self._value("checkpoints")
@@ -124,7 +127,8 @@ class HttpRunSource(RunSource):
         return LogSlice(part["lines"], part["cursor"], part["more"], part["back"], part["unfinished"])
 
     def answer(self, control_id: str) -> Json | None:
-        return self._value("answer", control_id=control_id)
+        found: Json | None = self._value("answer", control_id=control_id)
+        return found
 
     def request(self, action: str, args: Json | None = None) -> str:
         """ValueError: the server refuses it, and says why."""

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltui.sources.base import TERMINAL, Unreadable
-from rltui.sources.deleting import clear_leftovers
+from rltui.sources.deleting import clear_leftovers, throw_away
 from rltui.sources.find import job_id_of, runs_in
 from rltui.text import clean
 
@@ -50,6 +51,7 @@ def bring(source: Path, runs_dir: Path, told: Callable[[int, int], None] = lambd
         Unreadable: it is none, goes on, holds links, or is there already.
     """
     from trainer.rundir.layout import RunPaths, make_folder
+    from trainer.rundir.lock import RunLock
 
     try:
         paths = RunPaths(source.resolve())
@@ -62,14 +64,15 @@ def bring(source: Path, runs_dir: Path, told: Callable[[int, int], None] = lambd
         beat = _beat(paths)
         folders, files, notes = _listed(paths.root)
         make_folder(runs_dir, parents=True)
-        clear_leftovers(runs_dir, "import")
+        clear_leftovers(runs_dir)
         total, free = sum(about.st_size for _, about in files), shutil.disk_usage(runs_dir).free
         needed = sum(min(about.st_size, about.st_blocks * 512) for _, about in files)  # holes take nothing
         if needed > free:
             raise Unreadable(f"{source} has {needed:,} bytes, and {runs_dir} has room for {free:,}")
-        aside = runs_dir / f".{name}.import-{os.getpid()}"
-        make_folder(aside)
+        aside = runs_dir / f".{name}.import-{secrets.token_hex(4)}"
+        lock = RunLock(aside)  # tells whoever clears leftovers who is at it
         try:
+            lock.acquire()
             for folder in folders:
                 make_folder(aside / folder)
             done = 0
@@ -80,10 +83,12 @@ def bring(source: Path, runs_dir: Path, told: Callable[[int, int], None] = lambd
             if _beat(paths) != beat:
                 raise Unreadable(f"{source} was written to meanwhile: stop that run first, or attach it where it is")
             notes += _looked_at(aside)
+            lock.release()
             notes += _ended(aside)
             os.rename(aside, runs_dir / name)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            throw_away(aside)
+            lock.release()
     except OSError as error:
         raise Unreadable(f"{error.filename or source}: {error.strerror or error}") from error
     return Imported(runs_dir / name, job_id, total, tuple(clean(note, 300) for note in notes))

@@ -183,7 +183,7 @@ class LocalRunSource(RunSource):
                 ranges[-1][1] = n + 1
             else:
                 ranges.append([n, n + 1])
-        return Slice(ranges[::-1], Sought(resumes, first), more=first > 0)  # type: ignore[arg-type]  # pairs, no objects
+        return Slice(ranges[::-1], Sought(resumes, first), more=first > 0)
 
     def episodes(self, split: str, iteration: int) -> list[Json]:
         found: list[Json] = []

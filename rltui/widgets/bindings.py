@@ -12,9 +12,10 @@ from textual.keys import _character_to_key
 from textual.screen import Screen
 from textual.widgets import Input
 
+from rltui.actions.action import Action
 from rltui.actions.contexts import CONTEXTS, OF_ROWS
 from rltui.actions.keymap import Keymap, default_keys
-from rltui.actions.table import BY_ID, Action, of_context
+from rltui.actions.table import BY_ID, of_context
 
 NO_KEY = "nokey"  # what no terminal sends: Textual cannot be told that an action has lost its keys
 _COMMON = ("screen", "list")  # a widget's or a screen's own keys come before those that all of them have

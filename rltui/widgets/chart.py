@@ -362,7 +362,7 @@ def _strip(line: Sequence[Run], look: Look, base: RichStyle, width: int) -> Stri
 def _rich(look: Look, style: Style) -> RichStyle:
     if not isinstance(style, Ink):
         return look.style(style)
-    ink = look.series(style.index)
+    ink = look.series(style.series)
     if not style.faint:
         return ink
     if look.color is ColorMode.TRUECOLOR and ink.color:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
+from textual.message import Message
 
 from rltui.look import Look
 from rltui.widgets.bindings import bindings
@@ -22,10 +23,22 @@ class Drawn(Lines, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("list")
 
+    class Moved(Message):
+        """Other rows than before are in view."""
+
+        def __init__(self, drawn: Drawn) -> None:
+            super().__init__()
+            self.drawn = drawn
+
+        @property
+        def control(self) -> Drawn:
+            return self.drawn
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._draw: Draw = lambda width, look: []
         self._rows: list[Row] = []
+        self._shown = (0, 0)
 
     def show(self, draw: Draw) -> None:
         self._draw = draw
@@ -40,6 +53,22 @@ class Drawn(Lines, inherit_bindings=False):
         self._rows = self._draw(self.size.width, look_of(self))
         self.line_count = len(self._rows)
         self.refresh_changed()
+        self._tell()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._tell()
+
+    def _tell(self) -> None:
+        shown = (self.top, min(self.top + self.page_size, self.line_count))
+        if shown != self._shown:
+            self._shown = shown
+            self.post_message(self.Moved(self))
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """The rows [first, last) that are in view."""
+        return self._shown
 
     def line(self, y: int, width: int) -> list[Segment]:
         look = look_of(self)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 
+import msgspec
 import pytest
 
 from rltui.cli import importing
@@ -16,6 +17,7 @@ from rltui.sources.deleting import delete
 from rltui.sources.importing import bring
 from tests.cli.conftest import last_object
 from trainer.rundir import RunLock
+from trainer.rundir.process import ProcessId
 from trainer.rundir.synth import SynthConfig, write_run
 
 
@@ -100,13 +102,41 @@ def test_a_copy_of_a_run_that_goes_on_elsewhere_is_marked_as_failed(here, foreig
     delete(here / "runs" / told["name"])
 
 
-def test_what_a_killed_import_left_goes_with_the_next(here, foreign):
-    dead = subprocess.Popen(["true"])
+def test_what_a_killed_import_left_goes_with_the_next_one_of_its_host(here, foreign):
+    dead = subprocess.Popen(["sleep", "60"])
+    was = ProcessId.of(dead.pid)
+    dead.kill()
     dead.wait()
-    for pid in (dead.pid, 1):
-        (here / "runs" / f".x.import-{pid}" / "logs").mkdir(parents=True)
+    owners = {
+        "dead": was,
+        "rebooted": msgspec.structs.replace(ProcessId.current(), boot_id="earlier"),
+        "alive": ProcessId.current(),
+        "far": msgspec.structs.replace(was, host="elsewhere"),  # its pids say nothing here
+    }
+    for number, (name, owner) in enumerate(owners.items()):
+        folder = here / "runs" / f".{name}.import-0000000{number}"
+        (folder / "logs").mkdir(parents=True)
+        (folder / "lock").write_bytes(msgspec.json.encode(owner))
+    (here / "runs" / ".mine.import-notes").mkdir()
+    (here / "runs" / ".odd.import-00000004" / "lock").mkdir(parents=True)
     found = bring(foreign, here / "runs")
-    assert {path.name for path in (here / "runs").iterdir()} == {found.path.name, ".x.import-1"}
+    left = {".alive.import-00000002", ".far.import-00000003", ".odd.import-00000004", ".mine.import-notes"}
+    assert {path.name for path in (here / "runs").iterdir()} == {found.path.name} | left
+
+
+def test_while_it_is_copied_another_import_or_delete_leaves_the_copy(here, foreign):
+    other = here / "other" / "run"
+    write_run(other, SynthConfig(episodes=16, kind="healthy", learner_blocks=False, seed=5))
+    meanwhile = []
+
+    def told(done, total):
+        if not meanwhile:
+            meanwhile.append(bring(other, here / "runs"))
+            delete(meanwhile[0].path)
+
+    found = bring(foreign, here / "runs", told)
+    assert meanwhile and [path.name for path in (here / "runs").iterdir()] == [found.path.name]
+    assert not (found.path / "lock").exists()
 
 
 def test_a_terminated_import_leaves_nothing(here, foreign, monkeypatch):

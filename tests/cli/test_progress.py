@@ -4,9 +4,10 @@ import io
 
 import pytest
 
-from rltui.cli.follow import ending
+from rltui.cli.follow import Follower, ending
 from rltui.cli.progress import Printer, duration, step_line
 from rltui.model.doing import doing
+from rltui.sources.base import Slice
 
 
 @pytest.mark.parametrize(
@@ -106,3 +107,26 @@ def test_a_stream_that_is_no_terminal_gets_no_live_line():
     printer.keep("kept")
     printer.close()
     assert stream.getvalue() == "kept\n"
+
+
+class _Place:
+    """A source of statuses alone."""
+
+    def __init__(self, *statuses: dict) -> None:
+        self.left = list(statuses)
+
+    def status(self) -> dict:
+        return self.left.pop(0)
+
+    def events(self, cursor=None) -> Slice:
+        return Slice([], None)
+
+    metrics = events
+
+
+def test_each_thing_that_it_waits_for_is_told_once():
+    stream = io.StringIO()
+    engine = {"state": "starting", "waiting": {"for": "engine", "on": "engine and learner load the weights"}}
+    place = _Place({"state": "starting"}, engine, {"state": "starting"}, {"state": "evaluating"})
+    Follower(place, Printer(stream), look_s=0.0).run(until=lambda status: not place.left)
+    assert stream.getvalue().splitlines() == ["starting", "engine and learner load the weights", "evaluating"]

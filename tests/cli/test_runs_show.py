@@ -10,6 +10,7 @@ import sys
 import msgspec
 import pytest
 
+from rltui.model.event_view import LEFT_OUT
 from tests.cli.conftest import environment, last_object
 from trainer.config import load
 from trainer.rundir.process import ProcessId
@@ -149,6 +150,11 @@ def test_show_finds_a_run_by_any_name(rltui, synthetic, name):
     assert found["events"][-1]["type"] == "rl.job.completed"
     assert any(checkpoint["is_best"] for checkpoint in found["checkpoints"])
     assert any(command.endswith(" runs") for command in found["next"])
+
+
+def test_show_tells_what_happened_and_leaves_the_rest_to_the_charts(rltui, synthetic):
+    found = last_object(rltui("show", "healthy", "--runs-dir", synthetic, "--json").out)["events"]
+    assert len(found) == 8 and not {event["type"] for event in found} & LEFT_OUT
 
 
 def test_show_tells_cause_and_hint_of_a_failure(rltui, synthetic):

@@ -9,6 +9,9 @@ import subprocess
 
 import pytest
 
+from rltui.cli.smoke_lines import lines_of
+from rltui.smoke.events import EpisodeEnded
+from rltui.smoke.report import Episode
 from tests.cli.conftest import ROOT, command, environment, last_object
 
 APP = ROOT / "tests" / "smoke" / "tool_app.py"
@@ -39,7 +42,18 @@ def test_a_config_is_tested_with_its_seeds_and_its_hash(rltui, here):
     validated = last_object(rltui("validate", "my.toml", "--set", "smoke.sqld_auto_start=true", "--json").out)
     assert data["config_hash"] == validated["config_hash"]
     assert (here / "traces" / "local.db").is_file()
+    assert done.err.startswith("played by mock\n")
     assert re.search(r"^ok    S01  reachable .* ms|s ", done.err, re.MULTILINE)
+
+
+def test_of_each_seed_one_episode_is_listed_and_each_that_failed():
+    def ended(member, **more):
+        parts = {"n": 0, "turns": (), "step_rewards": (), "outcome": 0.5, "R": 0.5, **more}
+        return EpisodeEnded(Episode(seed=3, member=member, **parts))
+
+    assert list(lines_of(ended(0))) and not list(lines_of(ended(1)))
+    (line,) = lines_of(ended(1, R=None, excluded="timeout", sentence="it hangs"))
+    assert "seed 3.1" in line and "it hangs" in line
 
 
 @pytest.mark.parametrize(
@@ -64,7 +78,7 @@ def test_not_ready_is_3_with_the_request_and_the_fix(rltui):
     done = rltui("smoke", "--url", "http://127.0.0.1:9")
     assert done.returncode == 3
     lines = done.out.splitlines()
-    assert lines[0].startswith("FAIL  S01") and "fix: start the app" in lines[1]
+    assert lines[1].startswith("FAIL  S01") and "fix: start the app" in lines[2]
     assert lines[-1].startswith("not ready: S01 reachable: nothing answers at 127.0.0.1 port 9")
 
 

@@ -166,6 +166,7 @@ def record(
         events=events,
         resolved=resolved({**CONFIG, **(config or {})}),
         environment={"model": {"parameters": 1_500_000_000}},
+        judge_calls=[(i + 1, "") for i in range(STEPS)],
         walls=([2.0] * 60, [2.5] * 60),
         now=START + STEPS * STEP_S + 12,
     )

@@ -8,6 +8,7 @@ from rltui.doctor.rules import RULES
 from rltui.doctor.rules.policy import REASONS
 from rltui.doctor.rules.throughput import EDGES
 from rltui.doctor.rules.tokens import PLAIN
+from rltui.doctor.ways import WAYS
 from tests.doctor.records import CONFIG, record
 from tests.doctor.test_rules import FIRES, read
 from trainer.config.keys import all_keys
@@ -28,7 +29,7 @@ METRIC = re.compile(
 def test_every_key_is_one_of_the_config():
     named = {key for rule in RULES for key in rule.keys}
     named |= {key for _, keys in REASONS.values() for key in keys} | {key for _, key in EDGES.values()}
-    named |= {*PLAIN, *CONFIG}
+    named |= {*PLAIN, *CONFIG} | {key for ways in WAYS.values() for key in ways}
     for id, changes, more, _, _ in FIRES:
         named |= {key for key in read(id, record(changes, **more)).keys if key != "a.b"}
     assert named <= set(all_keys()), named - set(all_keys())
@@ -45,3 +46,4 @@ def test_each_rule_is_whole():
     for rule in RULES:
         assert rule.title and rule.cause.endswith(".") and rule.window
         assert len(rule.title) <= 25
+    assert set(WAYS) <= {rule.id for rule in RULES}

@@ -11,7 +11,7 @@ from rltui.doctor.doctor import Doctor, counts, speaking
 from rltui.doctor.maths import slope
 from rltui.doctor.record import Record
 from rltui.doctor.rule import Reading, Rule, State, over, rule
-from tests.doctor.records import record, series
+from tests.doctor.records import BY_ID, EVALUATIONS, HEALTHY, record, series
 
 
 def scripted(values: str, steady: int = 3) -> tuple[Rule, Record]:
@@ -171,3 +171,12 @@ def test_a_long_run_costs_no_more_than_a_short_one():
 def test_grades():
     assert [over(x, 0.3, 0.8) for x in (0.3, 0.31, 0.81)] == [State.OK, State.WATCH, State.ACT]
     assert over(inf, 1.0) is State.WATCH
+
+
+def test_before_the_first_step_each_look_is_a_reading():
+    """A judge may fail every try of a run that closes no iteration: no step would ever bring the reading."""
+    never = {name: None for name in (*HEALTHY, *EVALUATIONS)}
+    doctor = Doctor(rules=[BY_ID["D28"]])
+    (quiet,) = doctor.examine(record(never, step=0, judge_calls=()))
+    (found,) = doctor.examine(record(never, step=0, judge_calls=[(1, "judge_unparsable")] * 30))
+    assert (quiet.state, found.state) == (State.NONE, State.ACT)

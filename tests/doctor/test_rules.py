@@ -55,6 +55,7 @@ FIRES: list[tuple[str, dict[str, Any], dict[str, Any], State, str]] = [
     ("D08", {"entropy": halves(1.2, 0.1)}, {}, State.WATCH, "0.100 now"),
     ("D08", {"entropy": halves(1.2, 0.01)}, {}, State.ACT, "1.200"),
     ("D08", {"entropy": halves(1.2, 3.0)}, {}, State.WATCH, "3.000 now"),
+    ("D08", {"optim/grad_norm": halves(1.0, 0.0)}, {}, State.ACT, "exactly 0 since step 101"),
     ("D09", {"length/mean": halves(200, 500), "reward/mean": FLAT}, {}, State.WATCH, "the reward is flat"),
     ("D09", {"length/mean": halves(200, 500)}, {}, State.OK, "still rises"),
     ("D10", {"length/truncated": 0.2}, {}, State.WATCH, "limit of tokens"),
@@ -76,6 +77,7 @@ FIRES: list[tuple[str, dict[str, Any], dict[str, Any], State, str]] = [
     ("D15", {"ess": 15.0}, {}, State.WATCH, "52 %"),
     ("D15", {"ess": 3.0}, {}, State.ACT, ""),
     ("D15", {"gspo/ratio_out_of_band_frac": 0.1}, {}, State.WATCH, "outside what noise explains"),
+    ("D15", {"ess": 15.0, "off_policy/max": 1.0}, {}, State.WATCH, "all alike."),
     ("D16", {"off_policy/max": 6.0}, {}, State.WATCH, "6 steps behind"),
     ("D16", {"off_policy/dropped": 2.0}, {}, State.WATCH, "too old"),
     ("D17", {"batch/trainable_frac": 0.3, "reward/frac_zero_std": 0.6}, {}, State.WATCH, "equal rewards"),
@@ -84,14 +86,22 @@ FIRES: list[tuple[str, dict[str, Any], dict[str, Any], State, str]] = [
     ("D18", {"canary/slope": {100: 1.0, 120: 0.1}}, {}, State.ACT, "0.10 times"),
     ("D18", {"canary/residual": {120: 0.05}}, {}, State.WATCH, "noise of a right sync"),
     ("D18", {"canary/undecided": {120: 6.0}}, {}, State.WATCH, "6 checks in a row"),
-    ("D19", {"time/weight_sync": 1.2}, {}, State.WATCH, "20 % of the step"),
+    ("D19", {"time/weight_sync": 1.2}, {}, State.WATCH, "20 % of the step, 1.2 s"),
+    ("D19", {"time/weight_sync": 0.3, "time/step": 1.0}, {}, State.OK, "30 % of the step, 0.3 s"),
     ("D19", {}, {"status": {"weight_updates": 100}}, State.ACT, "weights of step 100"),
     ("D20", {"optim/update_ratio": 0.03}, {}, State.WATCH, "10^-1.5"),
     ("D20", {"optim/update_ratio": 0.3}, {}, State.ACT, ""),
     ("D21", {"optim/update_ratio": 1e-5, "reward/mean": FLAT}, {}, State.WATCH, "the reward is flat"),
     ("D21", {"optim/update_ratio": 1e-5}, {}, State.OK, ""),
     ("D22", {"optim/grad_norm": spike(100, 40.0)}, {}, State.WATCH, "at step 101"),
-    ("D22", {"optim/clipped_frac": 0.6}, {}, State.WATCH, "raise it: the median is 1.007"),
+    (
+        "D22",
+        {"optim/clipped_frac": 0.6, "optim/grad_norm": spike(100, 6.0)},
+        {},
+        State.WATCH,
+        "clipped to training.max",
+    ),
+    ("D22", {"optim/clipped_frac": 0.6}, {}, State.OK, ""),
     ("D23", {"optim/skipped": [float(i == 110) for i in range(STEPS)]}, {}, State.WATCH, "step 111"),
     ("D23", {"optim/skipped": [float(i > 116) for i in range(STEPS)]}, {}, State.ACT, "3 of the last 50"),
     ("D23", {"optim/skipped": 1.0, "batch/trainable_frac": 0.0}, {}, State.OK, "Every step was finite"),
@@ -114,6 +124,14 @@ FIRES: list[tuple[str, dict[str, Any], dict[str, Any], State, str]] = [
         State.WATCH,
         "10 judgements are under way",
     ),
+    (
+        "D28",
+        {"judge/failed": None, "judge/latency": None, "time/wait_for_judge": None},  # no iteration has closed
+        {"judge_calls": [(1, "judge_unparsable")] * 64 + [(1, "judge_transient")], "step": 0},
+        State.ACT,
+        "65 of the newest 65 tries at the judge gave no score: 64 replies could not be read, 1 by judge_transient",
+    ),
+    ("D28", {}, {"judge_calls": [(1, ""), (2, "judge_unparsable"), *[(3, "")] * 7]}, State.WATCH, "1 replies"),
     ("D29", {"time/wait_for_batch": 3.0}, {}, State.WATCH, "50 % of the step for episodes"),
     ("D29", {"time/wait_for_straggler": 1.2}, {}, State.WATCH, "one slow episode"),
     ("D29", {"time/wait_for_eval": 1.2}, {}, State.WATCH, "an evaluation"),
@@ -174,6 +192,46 @@ def test_of_two_that_take_turns_the_longer_wait_speaks(waits, speaks):
     for reading in readings.values():
         assert reading.keys[0] == "training.max_lag" and len(set(reading.keys)) == len(reading.keys)
     assert key_words("training.max_lag", found) == "training.max_lag (now 0)"
+
+
+@pytest.mark.parametrize("topology", ["cpu", "colocate"])
+def test_of_two_that_share_a_device_the_engine_is_not_told_to_wait_less(topology):
+    changes = {"time/wait_for_batch": 2.0, "time/wait_for_policy": 3.9, "rollouter/idle_ratio": 0.6}
+    found = record(changes, config={"training.max_lag": 0, "compute.topology.type": topology})
+    reading = read("D30", found)
+    assert reading.state is State.OK and "share what they compute on" in reading.says
+    other = read("D30", record(changes, config={"training.max_lag": 4, "compute.topology.type": topology}))
+    assert other.state is State.WATCH
+    assert ("compute.topology.gpus_for_training" in other.keys) == (topology != "cpu")
+
+
+UNIFORM = {"optim/grad_norm": [0.8, 3e4, *[0.0] * (STEPS - 2)], "entropy": [5.1, 5.3, *[5.5568] * (STEPS - 2)]}
+
+
+def test_a_policy_that_one_step_made_uniform_is_told_after_three_steps():
+    """As a rate of 5000 does it: no other rule has enough to go by."""
+    assert [read("D08", record(UNIFORM, steps=steps)).state for steps in (4, 5)] == [State.NONE, State.ACT]
+    reading = read("D08", record(UNIFORM, steps=12))
+    assert (reading.measured, reading.keys) == ("without gradient in 10 steps", ("training.learning_rate",))
+    assert "since step 3" in reading.says and "entropy is 5.557" in reading.says
+    assert states(record(UNIFORM, steps=12))["D08"] == "act"
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        {"batch/trainable_frac": 0.0},  # there was nothing to learn from
+        {"gspo/clip_frac_low": 0.4, "gspo/clip_frac_high": 0.6},  # the clip took all of it
+        {"optim/grad_norm": [float(i % 3 > 0) for i in range(STEPS)]},
+    ],
+)
+def test_a_gradient_of_0_that_has_its_reason_is_none_of_the_policy(why):
+    assert read("D08", record({"optim/grad_norm": 0.0, **why})).state is State.OK
+
+
+def test_where_nothing_is_old_the_rate_is_what_leads_off_policy():
+    keys = [read("D15", record({"ess": 3.0, "off_policy/max": lag})).keys for lag in (0.0, 1.0)]
+    assert keys == [("training.learning_rate",), ()]
 
 
 def test_ratios_out_of_band_are_not_told_as_effective_episodes():
@@ -243,4 +301,4 @@ def test_the_value_of_a_key_is_the_one_in_force() -> None:
         ],
     )
     assert key_words("training.learning_rate", found) == "training.learning_rate (now 0.0001)"
-    assert found.leaves["training.learning_rate"]["origin"] == "file"
+    assert found.leaves["training.learning_rate"]["origin"] == "live"

@@ -44,14 +44,20 @@ def test_a_run_is_steered(trainer):
     status = json.loads((run_dir / "status.json").read_text())
     assert (status["state"], status["phase"], status["paused"]["reason"]) == ("paused", "paused", "request")
     assert status["paused"]["by"]["client"] == "test" and status["paused"]["since"] <= time.time()
-    assert say("pause")[1]["reason"] == say("checkpoint")[1]["reason"] == "wrong_state"
+    assert say("pause")[1]["reason"] == say("evaluate")[1]["reason"] == "wrong_state"
     paused_at = RunReader(run_dir).metrics()[-1]["step"]
+    asked = ask(run_dir, "checkpoint", {}, client="test")
+    if paused_at % 2 == 0:  # else it rests between the two updates of an iteration, and saves at its end
+        state, data = answered(run_dir, asked)
+        assert state == "done" and data["path"] == f"checkpoints/step_{paused_at}"
+        assert json.loads((run_dir / "status.json").read_text())["phase"] == "paused"
     beat = json.loads((run_dir / "status.json").read_text())["beat"]
     wait_for(run_dir, lambda status: status["beat"] > beat)  # alive, and no step is made
     assert RunReader(run_dir).metrics()[-1]["step"] == paused_at
     assert say("resume")[0] == "done"
     wait_for(run_dir, lambda status: status["state"] == "running" and status["step"] > paused_at)
     assert json.loads((run_dir / "status.json").read_text())["paused"] is None
+    assert answered(run_dir, asked)[0] == "done"
 
     state, data = say("evaluate")
     assert state == "done"

@@ -26,6 +26,26 @@ EXACT = (
     "evaluation.every_n_iters=2",
     "training.batch_size=4",  # two updates an iteration
 )
+KILLED_AFTER_THE_LAST_CHECKPOINT = """
+import os, signal
+from trainer.saving import CheckpointSaver as Saver
+save = Saver.save
+async def save_and_die(self, **what):
+    await save(self, **what)
+    if what["iteration"] == 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+Saver.save = save_and_die
+"""
+STOPPED_IN_THE_LAST_EVALUATION = """
+import os, signal
+from trainer.evaluation import Evaluator
+begin = Evaluator.begin
+async def begin_and_stop(self, iteration):
+    await begin(self, iteration)
+    if iteration == 2:
+        os.kill(os.getpid(), signal.SIGTERM)
+Evaluator.begin = begin_and_stop
+"""
 # A canary also looks at what a resumed attempt sends first, so its turns come at other steps.
 MEASURED = ("time", "throughput/", "trainer/idle_ratio", "rollouter/idle_ratio", "system/", "attempt", "canary/")
 
@@ -97,6 +117,31 @@ def test_a_killed_run_equals_an_uninterrupted_one(whole):
         assert (run_dir / f"{name}.1.json").is_file() and (run_dir / f"{name}.json").is_file()
     assert json.loads((run_dir / "environment.json").read_text())["attempt"] == 2
     assert run.status["attempt"] == 2 and run.status["elapsed_s"] > 0
+
+
+def test_a_run_killed_between_its_last_checkpoint_and_its_end_is_brought_to_it(whole):
+    trainer, expected = whole
+    process, run_dir = trainer.start(*EXACT, first=KILLED_AFTER_THE_LAST_CHECKPOINT)
+    process.wait()
+    assert RunReader(run_dir).checkpoints()[-1].step == 12
+    assert json.loads((run_dir / "status.json").read_text())["state"] == "running"
+    run = trainer.finish(*trainer.resume(run_dir))
+    assert run.code == 0, run.stderr
+    check_equal(run_dir, expected)
+    again = trainer.finish(*trainer.resume(run_dir))
+    assert again.code == 2 and "there is nothing left to train" in again.stderr
+
+
+def test_a_run_stopped_in_its_last_evaluation_has_its_best_once_it_is_resumed(trainer):
+    more = ("training.iterations_per_epoch=2", "evaluation.every_n_iters=2")
+    stopped = trainer.finish(*trainer.start(*more, first=STOPPED_IN_THE_LAST_EVALUATION))
+    assert stopped.status["end_reason"] == "stopped" and stopped.status["best"] is None
+    run = trainer.finish(*trainer.resume(stopped.run_dir))
+    assert run.code == 0, run.stderr
+    best, results = run.status["best"], run.status["results"]
+    assert best["step"] == results["best_step"] == run.status["step"] and best["reward"] == results["best_reward"]
+    [checkpoint] = RunReader(run.run_dir).checkpoints()
+    assert checkpoint.is_best and checkpoint.eval_reward == best["reward"] and verify_checkpoint(checkpoint.path) == []
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """The engine in front of a server that is not ours (inference.url): a small stand-in that answers as vLLM does."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -239,6 +239,9 @@ async def test_without_syncs_the_update_calls_are_not_needed(server, tiny):
     server.missing = {"/update_weights", "/pause", "/v1/load_lora_adapter"}
     engine = engine_at(server, tiny, sync="none")
     await engine.start()
+    server.spans = False  # they are under the label that somebody else gave
+    assert (await complete(engine, [1])).last.spans == [(0, 2, 0)]
+    assert set(server.calls) == {"/inference/v1/generate"}  # nothing is changed there, not even a label
     with pytest.raises(EngineError, match="weight_sync is off"):
         await engine.load_weights(tiny.path, 1)
     await engine.stop()
@@ -270,6 +273,29 @@ async def test_a_server_that_hangs_is_told_with_the_time(tiny, monkeypatch):
         where = SimpleNamespace(url=f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}")
         with pytest.raises(EngineError, match=r"no vLLM server answers .*\(\d+ s were waited for /health\)"):
             await engine_at(where, tiny).start()
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["control", "stream"])
+async def test_a_connection_that_a_fault_was_told_on_is_not_used_again(streams):
+    """Such a server closes it a moment later, and does not say so."""
+    told = []
+
+    async def answer(reader, writer):
+        told.append(writer)
+        with suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 21\r\n\r\nInternal Server Error")
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as broken:
+        client = VllmClient(f"http://127.0.0.1:{broken.sockets[0].getsockname()[1]}")
+        for _ in range(2):
+            with pytest.raises(EngineError, match="Internal Server Error"):
+                if streams:
+                    _ = [choice async for choice in client.stream("/any", {})]
+                else:
+                    await client.call("GET", "/any")
+        await client.close()
+    assert len(told) == 2
 
 
 async def test_a_chat_that_the_template_refuses_is_the_request_s_fault(server, tiny):

@@ -171,7 +171,7 @@ def test_ratios_beyond_every_bound_make_no_update_and_in_the_end_fail(settings) 
     last.logp_behavior = (np.frombuffer(last.logp_behavior, "<f4") + 6.0).astype("<f4").tobytes()
     for step in (2, 3):
         result = learner.step(step, frames)
-        assert result.skipped is not None and "weights are not those that sampled" in result.skipped
+        assert result.skipped is not None and "weights are far from those that sampled" in result.skipped
         assert last.n in result.culprits and result.metrics["gspo/ratio_max"] > 300  # raw, for whoever looks
     with pytest.raises(TrainingFailed, match="3 steps in a row"):
         learner.step(4, frames)

@@ -142,6 +142,20 @@ async def test_what_an_engine_is_sent_is_the_same_to_the_byte(settings, ranks, t
     np.testing.assert_allclose([np.frombuffer(row, "<f4") for row in answer], expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("mode", ["lora", "full"])
+async def test_a_rehearsal_takes_all_ranks_and_leaves_nothing(settings, ranks, tmp_path, mode) -> None:
+    given, frames = settings(trainer_mode=mode, micro_batch_tokens=300), make_groups(3, 3)
+    for name in ("without", "with"):
+        await ranks.greet(given, PATIENCE_S)
+        if name == "with":
+            found = await ranks.rehearse(PATIENCE_S)
+            assert (found.tokens, found.longest, found.memory_bytes) == (300, 128, None) and found.peak_bytes > 0
+        await ranks.step(1, frames)
+        await ranks.checkpoint(tmp_path / name, {"step": 1})
+    for file in (checkpoint.OPTIMIZER, *(p.name for p in (tmp_path / "with").glob("*.safetensors"))):
+        assert (tmp_path / "with" / file).read_bytes() == (tmp_path / "without" / file).read_bytes()
+
+
 async def test_the_anchor_of_an_iteration(settings, ranks) -> None:
     given = settings(trainer_mode="full", anchor="proximal", kl_coef=0.1, reference="shared")
     await ranks.greet(given, PATIENCE_S)

@@ -8,7 +8,7 @@ import torch
 from peft import get_peft_model
 from safetensors.torch import load_file
 
-from tests.learner.conftest import make_groups
+from tests.learner.conftest import frame, make_groups
 from trainer.learner import attention
 from trainer.learner.batches import decode, pack
 from trainer.learner.policy import Policy, UnsupportedModel, lora_config
@@ -67,6 +67,22 @@ def test_lora_equals_stock_peft(settings, sequences, share, short, checkpointing
     assert policy.trainable.keys() == wanted.keys()
     for name, parameter in policy.trainable.items():
         torch.testing.assert_close(parameter.grad, wanted[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["lora", "full"])
+def test_a_prompt_that_many_short_branches_share_is_no_other_in_checkpointed_layers(settings, mode, monkeypatch):
+    """Bit by bit: copies that are made again lie in layers that are computed again."""
+    monkeypatch.setattr(attention, "SHORT", 0)
+    prompt = [*range(1, 31)]
+    frames = [frame(n, [*prompt, 40 + n, 50 + n], [0] * 30 + [1, 1]) for n in range(8)]
+    (batch,) = pack([decode(f) for f in frames], 4096)
+    assert len(batch.trees) == 1 and 8 * batch.trees[0].prompt > batch.trees[0].tokens
+    found = []
+    for checkpointing in (False, True):
+        policy = Policy(settings(trainer_mode=mode, gradient_checkpointing=checkpointing))
+        policy.token_logprobs(batch).logp.cos().sum().backward()
+        found.append([p.grad for p in policy.trainable.values()])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True)) and any(g.any() for g in found[0])
 
 
 def test_full_equals_stock_transformers(settings, sequences) -> None:

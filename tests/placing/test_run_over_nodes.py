@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,26 +39,31 @@ def _ends(process: psutil.Process, words: list[str]) -> bool:
     return False
 
 
-def wait_for_step(process, run_dir: Path, step: int = 1) -> None:
-    """Until the run's record says so; the coordinator's own end fails the test."""
+def wait_for(process, run_dir: Path, holds: Callable[[dict], bool]) -> None:
+    """Until that holds of the run's record; the coordinator's own end fails the test."""
     while True:
         assert process.poll() is None, process.stderr.read()
         with suppress(FileNotFoundError, KeyError, ValueError):
-            if json.loads((run_dir / "status.json").read_text())["step"] >= step:
+            if holds(json.loads((run_dir / "status.json").read_text())):
                 return
         with suppress(Exception):
             process.wait(0.2)
 
 
+def wait_for_step(process, run_dir: Path, step: int = 1) -> None:
+    wait_for(process, run_dir, lambda status: status["step"] >= step)
+
+
+def placed(status: dict) -> set[tuple[str, int, str]]:
+    return {(child["role"], child["rank"], child["log"]) for child in status["children"] if "host" in child}
+
+
 @pytest.mark.slow
 def test_two_ranks_and_two_engines_train_as_one(trainer):
-    process, run_dir = trainer.start(*TWO, first=NODES)
-    wait_for_step(process, run_dir, 1)
-    status = json.loads((run_dir / "status.json").read_text())
-    there = {(child["role"], child["rank"], child["log"]) for child in status["children"] if "host" in child}
-    assert there == {
-        (role, rank, f"logs/{role}-{rank}.log") for role in ("learner", "inference") for rank in (0, 1)
-    }  # fmt: skip
+    a_while = ["training.iterations_per_epoch=500", "training.max_minutes=0.4"]  # some beats with all of them
+    process, run_dir = trainer.start(*TWO, *a_while, first=NODES)
+    expected = {(role, rank, f"logs/{role}-{rank}.log") for role in ("learner", "inference") for rank in (0, 1)}
+    wait_for(process, run_dir, lambda status: placed(status) == expected)
     done = trainer.finish(process, run_dir)
     assert done.code == 0 and done.status["state"] == "succeeded", done.stderr
     assert "rank 1" in (run_dir / "logs" / "learner-1.log").read_text()

@@ -29,7 +29,7 @@ def save(folder: Path, step: int, reward: float | None = None, content: bytes = 
     (aside / "adapter_model.safetensors").write_bytes(content)
     (aside / "optimizer").mkdir()
     (aside / "optimizer" / "rank_0.safetensors").write_bytes(b"moments")
-    manifest = {"job_id": "rl_0", "step": step, "iteration": step // 2, "attempt": 1}
+    manifest = {"job_id": "rl_0", "step": step, "iteration": step // 2, "attempt": 1, "is_best": step == 2}
     return finish_checkpoint(aside, folder / f"step_{step}", manifest | {"reward": {"train": 0.1, "eval": reward}})
 
 
@@ -128,6 +128,9 @@ def test_pruning_keeps_the_last_the_best_and_one_optimizer_state(tmp_path: Path)
         prune(tmp_path, keep_last=2, keep_best=1)
     found = list_checkpoints(tmp_path)
     assert [(c.step, c.resumable) for c in found] == [(2, False), (8, False), (10, True)]
+    assert [c.is_best for c in found] == [True, False, False]
+    point(tmp_path, "best", found[2])  # the manifest of step 2 still says that it was best when it was written
+    assert [c.is_best for c in list_checkpoints(tmp_path)] == [False, False, True]
     assert json.loads((tmp_path / "latest.json").read_text()) == {
         "step": 10,
         "reward": 0.1,

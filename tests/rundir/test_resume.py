@@ -50,6 +50,13 @@ def test_steps_and_evaluations_after_a_resume() -> None:
     ]
 
 
+def test_numbers_of_a_damaged_line_that_are_none_break_nothing() -> None:
+    for name in ("attempt", "step", "iteration"):
+        for value in ([1], {}, None, "2", 1.5):
+            assert merge_metrics([line(1, 1, eval_step=1) | {name: value}, line(2, 3, a=1)])[-1]["a"] == 1
+    assert merge_updates([{"kind": "use", "branch": [0], "s": 1.0}])["s"] == 1.0
+
+
 def test_updates_of_an_episode_merge_by_branch() -> None:
     lines = [
         {"n": 1, "attempt": 1, "step": 2, "iteration": 1, "kind": "group", "adv": 0.5, "excl": None},

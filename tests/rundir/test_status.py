@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainer.rundir import RunStatus
-from trainer.rundir.status import RunError, merged, with_latest
+from trainer.rundir.status import RunError, merged, warned, with_latest
 
 
 @pytest.fixture
@@ -49,3 +49,12 @@ def test_limits(status: RunStatus) -> None:
     with_latest(status, {f"a/{n}": n for n in range(250)})
     with_latest(status, {"a/60": 1.0})
     assert len(status.latest) == 200 and list(status.latest)[-1] == "a/60" and "a/49" not in status.latest
+
+
+def test_a_warning_is_counted_and_what_was_read_before_stays_as_it_was():
+    first, new = warned([], "engine", "it was started again", "then")
+    again, once_more = warned(first, "engine", "it was started again", "now")
+    assert (new, once_more, first[0].count) == (True, False, 1)
+    assert [(entry.count, entry.last_at) for entry in again] == [(2, "now")]
+    other, new = warned(again, "engine", "it is gone", "now")
+    assert new and [entry.count for entry in other] == [2, 1]

@@ -13,9 +13,9 @@ import pytest
 
 from rltui.server import verify
 from trainer.judge.http import MOST_BYTES, CallFailed, JudgeHttp
-from trainer.taskapp import client, scan
-from trainer.taskapp.bodies import PIECE, Echoes, no_cookies, parts
-from trainer.taskapp.client import MAX_VALUES, TaskAppClient
+from trainer.taskapp import bodies, client, scan
+from trainer.taskapp.bodies import MAX_VALUES, PIECE, Echoes, no_cookies, parts
+from trainer.taskapp.client import TaskAppClient
 from trainer.taskapp.errors import RolloutFailure
 from trainer.taskapp.parse import ParsedRollout
 from trainer.taskapp.scan import probe
@@ -72,7 +72,7 @@ async def dripping(begin: bytes) -> AsyncIterator[str]:
 @pytest.fixture
 def small(monkeypatch) -> int:
     """What an answer may have, for a test that is quick."""
-    monkeypatch.setattr(client, "MAX_BODY_BYTES", 1 << 20)
+    monkeypatch.setattr(bodies, "MAX_BODY_BYTES", 1 << 20)
     return 1 << 20
 
 

@@ -83,3 +83,10 @@ def test_lists_leave_out_what_the_client_noted(client):
     assert "metadata" not in job
     assert client.get(f"/rl/jobs/{job['id']}").json()["metadata"] == {"note": "x"}
     client.post(f"/rl/jobs/{job['id']}/cancel", json={"mode": "now"})
+
+
+def test_who_asks_is_kept_with_the_job(client):
+    headers = {"X-User-ID": "ann", "X-Org-ID": "lab" * 100}
+    made = client.post("/rl/jobs", json=body({"checkpoint": {}}, metadata={"note": "x"}), headers=headers).json()
+    assert made["metadata"] == {"note": "x", "user_id": "ann", "org_id": ("lab" * 100)[:200]}
+    client.post(f"/rl/jobs/{made['job_id']}/cancel", json={"mode": "now"})

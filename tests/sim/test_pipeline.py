@@ -275,6 +275,35 @@ def test_paused_nothing_begins_and_what_runs_goes_on():
     assert len(world.recorder.batches) == 12
 
 
+@pytest.mark.parametrize("at", [30, 45, 60, 75])
+def test_a_checkpoint_that_is_asked_for_in_a_pause_is_of_whole_iterations_and_what_is_begun_is_in_none(at):
+    """Wherever the pause meets the run, it comes to rest before a batch is closed, or within an update."""
+
+    async def main() -> World:
+        world = World(config(**ASYNC), Shape(replicas=2))
+        run_ = asyncio.ensure_future(world.pipeline.run())
+        await asyncio.sleep(at)
+        world.room.admitting = False
+        world.room.tell()
+        await asyncio.sleep(2000)
+        closed = len(world.recorder.batches)
+        assert closed and world.in_flight == 0
+        world.room.saves_in_pause = True
+        world.room.tell()
+        await asyncio.sleep(1)
+        assert [saved["iteration"] for saved in world.saved] == [closed] == [world.recorder.iteration]
+        assert len(world.saved[-1]["cursor"]["again"]) >= len(world.pipeline._dispatcher._ready) > 0
+        await asyncio.sleep(2000)
+        assert len(world.recorder.batches) == closed
+        world.room.admitting = True
+        world.room.tell()
+        assert await run_ == "completed"
+        return world
+
+    world = run(main())
+    assert len(world.recorder.batches) == 12
+
+
 def test_concurrency_and_lag_can_be_lowered_while_it_runs_and_what_is_too_old_is_masked():
     async def main() -> tuple[World, int]:
         world = World(config(**{**ASYNC, "training__max_lag": 4}), Shape(replicas=2, train_tokens_per_s=300))

@@ -208,6 +208,7 @@ class World:
 
     async def _save(self, **values: Any) -> None:
         self.saved.append(values)
+        self.room.saves_in_pause = False
 
     def _next_sync(self) -> asyncio.Future[Any]:
         if self._synced is None:
@@ -248,6 +249,7 @@ class Room:
     """Nobody asks for anything, but for what a test changes and then tells."""
 
     admitting = True
+    saves_in_pause = False
 
     def __init__(self, loaded: Loaded) -> None:
         self.config = loaded.config
@@ -260,7 +262,7 @@ class Room:
     async def step(self) -> Any:
         yield
 
-    async def iteration_ended(self, iteration: int) -> None:
+    async def iteration_ended(self, save: Callable[[], Awaitable[None]]) -> None:
         pass
 
     def wants(self, action: str) -> bool:

@@ -1,14 +1,13 @@
 import asyncio
 import json
-import random
 import shutil
 import ssl
 import subprocess
-from datetime import UTC, datetime
 
 import pytest
 
-from trainer.taskapp.client import MAX_BODY_BYTES, TaskAppClient, backoff, parse_retry_after
+from trainer.taskapp.bodies import MAX_BODY_BYTES
+from trainer.taskapp.client import TaskAppClient
 from trainer.taskapp.errors import HealthCheckFailed, RolloutFailure, TaskAppError, TaskAppRejected
 
 from .conftest import KEY, http, raw_server, request_body
@@ -357,22 +356,3 @@ async def test_task_info_of_seeds_and_the_optional_info():
         assert (await app.info()).rubrics.outcome is None
         assert (await app.taskset()).sizes is None
     assert seen[0] == "/task_info?seed=1&seed=2"
-
-
-def test_backoff_doubles_within_its_jitter_and_honours_the_app():
-    rng = random.Random(0)
-    for attempt in range(6):
-        waits = [backoff(attempt, None, rng) for _ in range(50)]
-        base = 0.5 * 2**attempt
-        assert 0.75 * base <= min(waits) < max(waits) <= 1.25 * base
-    assert backoff(0, 30.0, rng) == 30 and backoff(0, 900.0, rng) == 60
-    assert backoff(3, 0.0, rng) >= 3
-
-
-def test_retry_after_in_seconds_or_as_a_date():
-    now = datetime(2025, 1, 1, 12, 0, 0, tzinfo=UTC)
-    assert parse_retry_after("3", now) == 3.0
-    assert parse_retry_after("Wed, 01 Jan 2025 12:00:30 GMT", now) == 30.0
-    assert parse_retry_after("Wed, 01 Jan 2025 11:00:00 GMT", now) == 0.0
-    for bad in (None, "", "soon", "nan", "inf"):
-        assert parse_retry_after(bad, now) is None

@@ -44,6 +44,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths without a folder are of the test's own."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """A folder with one run, alpha."""
     folder = tmp_path / "runs"

@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> None:
     folder = Path(arguments[1])
     if arguments[0] == "attach":
         count = (folder / "rollouts" / "index.jsonl").read_bytes().count(b"\n")
-        LineListApp(["press R"], [f"{count} episodes", *map(str, range(count))]).run()
+        LineListApp(["press R", "SUCCEEDED", "charts 1-6 of 6"], [f"{count} episodes", *map(str, range(count))]).run()
     else:
         LineListApp(sorted(path.name for path in folder.iterdir()), []).run()
 

@@ -5,23 +5,47 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
+from typing import Any
 
 import pytest
+from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
 from textual.geometry import Region
 from textual.widgets import Static
 
 from tests.cli.conftest import ROOT, environment
-from tests.tui.app_driver import build, run_in, screen_text, until
+from tests.tui.app_driver import build, run_in, screen_text, type_at_once, until
 
 
 def test_nothing_heavy_is_imported_before_the_first_paint():
     code = (
         "import sys, json, rltui.cli.app, rltui.app, rltui.screens.runs, rltui.look, rltui.terminal.modes;"
-        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+        "print(json.dumps(list(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, check=True)
+    modules = set(json.loads(done.stdout))
     heavy = {"numpy", "pydantic", "msgspec", "httpx", "tomlkit", "psutil", "torch", "tree_sitter", "trainer"}
-    assert heavy & set(json.loads(done.stdout)) == set()
+    assert heavy & {name.split(".")[0] for name in modules} == set()
+    assert {"rltui.screens.dialog", "textual.widgets._text_area"} & modules == set()  # no question is asked yet
+
+
+async def test_the_first_screen_is_the_only_one_and_is_styled_for_what_it_shows(folder, monkeypatch):
+    """Each screen below it, and each class it is given once it has widgets, styles all of them anew: 10 to 20 ms."""
+    styled: Counter[str] = Counter()
+    apply = Stylesheet.apply
+
+    def counted(sheet: Stylesheet, node: DOMNode, **more: Any) -> None:
+        styled[type(node).__name__] += 1
+        apply(sheet, node, **more)
+
+    monkeypatch.setattr(Stylesheet, "apply", counted)
+    app = build(folder)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(app, "No runs under")
+        assert app.screen_stack == [app.get_screen("runs")]
+        assert styled["RunDetail"] <= 2  # when it is mounted, when its screen shows
+        await pilot.press("q")
 
 
 async def test_each_number_is_a_screen(folder):
@@ -214,6 +238,16 @@ async def test_an_update_sends_the_cells_that_changed_and_no_other(folder):
         assert update is not None
         sent = update.render_segments(app.console)
         assert sent.startswith(f"\x1b[{y + 1};{x + 31}H") and sent.count("x") == 3
+
+
+@pytest.mark.parametrize("later", ["2", "3", "exclamation_mark"])
+async def test_a_key_behind_q_is_for_nobody(folder, later):
+    """Both were typed before the first one was looked at."""
+    app = build(folder)
+    async with app.run_test(size=(100, 30)):
+        await until(app, "No runs under")
+        type_at_once(app, "q", later)
+    assert app.failure is None and app._exception is None
 
 
 async def test_q_leaves_at_once_where_the_run_could_never_be_read(folder):

@@ -180,6 +180,17 @@ def test_an_ema_that_follows_equals_one_made_at_the_end(
     assert all(a == pytest.approx(b, abs=1e-9, nan_ok=True) for a, b in pairs)
 
 
+def test_an_average_settles_on_a_value_that_stays() -> None:
+    source = series([1.0, 0.0] + [0.0] * 9 + [2.0] + [0.0] * 40)
+    one_by_one, at_once = Ema(source, 0.6), Ema(source, 0.6)
+    while one_by_one.update(1):
+        pass
+    at_once.update()
+    ys = list(at_once.pyramid.points(0, 99)[1])
+    assert list(one_by_one.pyramid.points(0, 99)[1]) == ys
+    assert min(ys[:30]) > 0 and ys[30:] == [0.0] * 22  # 0.6^19 < 1e-4
+
+
 def test_counts_and_evaluations_are_not_smoothed_at_first() -> None:
     assert default_weight("reward/mean") == 0.6
     assert default_weight("error/timeout") == default_weight("optim/skipped") == default_weight("eval/reward_mean") == 0

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from rltui.look import Look, ThemeFiles
 from rltui.model.compare import Comparison
 from rltui.model.compared import ComparedRun, short_names
 from rltui.model.evaluations import Evaluations
+from rltui.model.paired import paired
 from rltui.model.run import RunModel
+from rltui.screens.compare.runs import OutcomeRows, plan
 from rltui.sources.local import LocalRunSource
+from rltui.terminal.capabilities import ColorMode
 from tests.tui.app_driver import run_in
 from tests.tui.configured_run import configured
 from trainer.rundir.reader import RunReader
@@ -91,6 +95,35 @@ def test_a_wide_difference_is_told_and_evaluations_up_to_a_step_are_compared(tmp
 def test_runs_that_are_evaluated_otherwise_are_said_to_be(tmp_path):
     runs = [configured(tmp_path, "a", 1), configured(tmp_path, "b", 2, "evaluation.temperature=0.5")]
     assert read(*runs).sentence(1).endswith("evaluated differently: evaluation.temperature")
+
+
+def test_runs_whose_rewards_are_different_things_are_said_to_be(tmp_path):
+    blends = ("{env = 1.0}", "{env = 0.5, outcome = 0.5}")
+    runs = [
+        configured(tmp_path, name, i + 1, "judge.enabled=true", f"judge.reward_blend={blend}")
+        for i, (name, blend) in enumerate(zip("ab", blends, strict=True))
+    ]
+    comparison = read(*runs)
+    assert comparison.unlike_rewards(0) == []
+    assert set(comparison.unlike_rewards(1)) >= {"judge.reward_blend.env", "judge.reward_blend.outcome"}
+    assert comparison.sentence(1).startswith("the two rewards are different things (judge.reward_blend.env")
+    tests = [None, paired({seed: 0.2 for seed in range(9)}, {seed: 0.2 + 0.01 * seed for seed in range(9)})]
+    look = Look(ThemeFiles().load("dark"), ColorMode.NONE, ascii=True)
+    rows = OutcomeRows()
+    for unlike, p in (([False, False], tests[1].p), ([False, True], None)):
+        rows.update(comparison.outcomes(), comparison.names, tests, unlike)
+        line = "".join(part.text for part in rows.cells(1, 200, look))
+        assert ("unlike" in line) == (p is None)
+
+
+def test_a_judge_that_is_off_makes_no_reward(tmp_path):
+    runs = [configured(tmp_path, "a", 1), configured(tmp_path, "b", 2, "judge.reward_blend={env = 0.5, outcome = 0.5}")]
+    assert read(*runs).unlike_rewards(1) == []
+
+
+def test_the_step_of_the_best_evaluation_stands_beside_it():
+    titles = [column.title for column in plan(220).columns]
+    assert titles[titles.index("best eval") + 1] == "best at" and "at step" not in titles
 
 
 def test_metrics_that_a_run_does_not_have_are_listed_by_name(tmp_path):

@@ -2,55 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 from textual.widgets import Input
 
-from rltui.app import Options, RltuiApp
 from rltui.model import drafts
-from rltui.samples import samples
 from rltui.screens.config.screen import ConfigScreen
+from rltui.screens.runs import RunsScreen
 from tests.tui.app_driver import build, run_in, screen_text, type_at_once, until
+from tests.tui.config_driver import SEED, WRONG, editing, go_to, key, screen, text
 
-SEED = samples()["seed_example"].read_text().replace("your-", "some-")  # a run of it would start
-WRONG = SEED.replace("group_size = 4 ", "log_intervall = 5\ngroup_size = 5 ")
 SIZE = (120, 36)
-
-
-@pytest.fixture(autouse=True)
-def here(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def editing(folder: Path, text: str, *, readonly: bool = False) -> RltuiApp:
-    """The app, opened on my.toml with this text."""
-    Path("my.toml").write_text(text)
-    app = build(folder)
-    app.options = Options(folder, config=Path("my.toml"), readonly=readonly, quiet=True)
-    return app
-
-
-def screen(app: RltuiApp) -> ConfigScreen:
-    found = app.get_screen("config")
-    assert isinstance(found, ConfigScreen)
-    return found
-
-
-def text(app: RltuiApp) -> str:
-    form = screen(app).form
-    assert form is not None
-    return form.text
-
-
-def key(app: RltuiApp) -> str:
-    row = screen(app).row
-    return row.key if row is not None else ""
-
-
-async def go_to(app: RltuiApp, name: str) -> None:
-    await until(app, lambda: screen(app).view is not None)
-    assert screen(app).go_to(name)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 async def test_edit_undo_and_save_keep_every_other_byte(folder):
@@ -187,6 +152,62 @@ async def test_a_search_goes_through_names_values_and_help(folder):
         assert "170 fields" in screen_text(app)
 
 
+async def test_the_field_that_is_called_so_comes_first(folder):
+    app = editing(folder, SEED)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(app, "no problems")
+        await pilot.press("/", *"iterations_per_epoch", "enter")
+        assert key(app) == "training.iterations_per_epoch"
+        await pilot.press("escape", "/", *"iteration", "enter")
+        keys = [row.key for row in screen(app).fields.source.rows]
+        named = ["iteration" in one for one in keys]
+        assert named == sorted(named, reverse=True) and False in named
+
+
+async def test_a_required_field_that_is_emptied_has_no_value_and_says_so(folder):
+    app = editing(folder, SEED)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(app, "no problems")
+        await go_to(app, "training.learning_rate")
+        await pilot.press("enter", "ctrl+u", "enter")
+        await until(app, "1 problem", "! it must be given")
+        row = screen(app).view.find("training.learning_rate")
+        assert (row.value, row.note, row.missing) == ("", "must be given", True)
+
+
+async def test_the_config_of_another_project_is_not_opened(folder, tmp_path):
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "theirs.toml").write_text(SEED)
+    app = build(folder)
+    app.memory.put("config", str(elsewhere / "theirs.toml"))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("2")
+        await until(app, "open a file, or begin with")
+        assert screen(app).form is None
+
+
+async def test_the_copy_of_a_run_is_gone_to_once_it_is_there(folder, monkeypatch):
+    """Keys that come meanwhile must not reach the config that was open before."""
+    go_on = threading.Event()
+    run = run_in(folder, "alpha")
+    (run / "config.toml").write_text(SEED)
+    reading = ConfigScreen._open_start
+    monkeypatch.setattr(ConfigScreen, "_open_start", lambda *args: go_on.wait(20) and reading(*args))
+    app = editing(folder, SEED)
+    go_on.set()
+    async with app.run_test(size=SIZE) as pilot:
+        await until(app, "no problems", "my.toml")
+        go_on.clear()
+        await pilot.press("1")
+        await until(app, "1 run")
+        await pilot.press("c")
+        assert isinstance(app.screen, RunsScreen)
+        go_on.set()
+        await until(app, "alpha.toml * new")
+        assert isinstance(app.screen, ConfigScreen)
+
+
 async def test_a_text_that_is_no_toml_is_shown_with_the_place(folder):
     app = editing(folder, SEED.replace("[services]", "[services"))
     async with app.run_test(size=SIZE) as pilot:
@@ -194,98 +215,6 @@ async def test_a_text_that_is_no_toml_is_shown_with_the_place(folder):
         await until(app, "e opens")
         await pilot.press("enter", "x", "m", "!")
         assert app.failure is None
-
-
-async def test_the_file_is_read_again_where_nothing_is_unsaved(folder):
-    app = editing(folder, SEED)
-    async with app.run_test(size=SIZE):
-        await until(app, "no problems")
-        Path("my.toml").write_text(SEED.replace("max_turns = 10", "max_turns = 12"))
-        screen(app)._look_at_disk()
-        await until(app, "was read again")
-        assert "max_turns = 12" in text(app)
-
-
-async def test_a_change_outside_is_merged_and_never_written_over(folder):
-    app = editing(folder, SEED)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(app, "no problems")
-        await go_to(app, "training.learning_rate")
-        await pilot.press("enter", *["backspace"] * 4, *"1e-4", "enter")
-        theirs = SEED.replace("max_turns = 10", "max_turns = 12")
-        Path("my.toml").write_text(theirs)
-        await pilot.press("s")
-        await until(app, "changed outside since")
-        await pilot.press("escape")
-        assert Path("my.toml").read_text() == theirs
-        await until(app, lambda: app.screen is screen(app))
-        await pilot.press("s", "enter")
-        await until(app, lambda: "max_turns = 12" in text(app) and "1e-4" in text(app))
-        await until(app, lambda: app.screen is screen(app))
-        await pilot.press("s")
-        await until(app, "enter writes it")
-        await pilot.press("enter")
-        await until(app, "saved my.toml")
-        assert "1e-4" in Path("my.toml").read_text() and "max_turns = 12" in Path("my.toml").read_text()
-
-
-async def test_a_draft_outlives_the_app_and_is_offered(folder, monkeypatch):
-    app = editing(folder, SEED)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(app, "no problems")
-        await go_to(app, "training.seed")
-        await pilot.press("enter", "backspace", "7", "enter")
-        assert "seed = 7" in text(app)
-    assert drafts.of(str(Path("my.toml").absolute())) is not None
-    app = editing(folder, SEED)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(app, "were not saved")
-        await pilot.press("enter")
-        await until(app, lambda: "seed = 7" in text(app))
-        await until(app, lambda: app.screen is screen(app))
-        await pilot.press("s")
-        await until(app, "enter writes it")
-        await pilot.press("enter")
-        await until(app, "saved my.toml")
-        assert drafts.all_drafts() == []
-
-
-async def test_edits_beside_a_draft_that_was_left_are_kept_with_it(folder):
-    mine, place = SEED.replace("max_turns = 10", "max_turns = 12"), str(Path("my.toml").absolute())
-    drafts.keep(drafts.Draft(place, "", mine, SEED, SEED, 1.0))
-    app = editing(folder, SEED)
-    async with app.run_test(size=(80, 24)) as pilot:
-        text_ = await until(app, "were not saved")
-        assert "enter take" in text_.splitlines()[-1] and "s save" not in text_.splitlines()[-1]
-        await pilot.press("question_mark")
-        await until(app, "Escape changes nothing")
-        await pilot.press("escape", "escape")
-        await until(app, lambda: app.screen is screen(app))
-        await until(app, lambda: "s save" in screen_text(app).splitlines()[-1])
-        await go_to(app, "training.seed")
-        await pilot.press("enter", "backspace", "7", "enter")
-        assert "max_turns = 10" in text(app)
-    kept = drafts.of(place)
-    assert kept is not None and "seed = 7" in kept.text and "max_turns = 12" in kept.text
-    assert app.unsaved == "my.toml"
-
-
-async def test_a_draft_of_another_text_of_the_file_is_said(folder):
-    place, theirs = str(Path("my.toml").absolute()), SEED.replace("max_turns = 10", "max_turns = 12")
-    drafts.keep(drafts.Draft(place, "", f"# mine\n{SEED}", SEED, SEED, 1.0))
-    app = editing(folder, theirs)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(app, "were not saved")
-        await pilot.press("enter")
-        await until(app, "the file changed outside: R")
-        await until(app, lambda: app.screen is screen(app))
-        await pilot.press("s")
-        await until(app, "changed outside since")
-        await pilot.press("j", "enter")
-        await until(app, lambda: app.screen is screen(app) and not screen(app).outside)
-        await pilot.press("s")
-        shown = await until(app, "enter writes it")
-        assert "-max_turns = 12" in shown and "+# mine" in shown
 
 
 async def test_a_search_begins_anew(folder):

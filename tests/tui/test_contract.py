@@ -20,6 +20,7 @@ from rltui.actions.keynames import shown
 from rltui.actions.table import ACTIONS, BY_ID, LABEL_CELLS
 from rltui.cli.main import main
 from rltui.cli.progress import duration
+from rltui.model.event_view import told as timeline
 from rltui.screens.help import help_sections
 from rltui.screens.monitor.bars import BUILT
 from rltui.widgets.bindings import offered
@@ -151,7 +152,7 @@ async def test_every_number_of_the_monitor_is_that_of_show_json(folder, capsys, 
         shown_latest = {name: value for name, value in model.metrics.latest.items() if name in latest}
         assert shown_latest == pytest.approx(latest)
         assert list(model.checkpoints) == told["checkpoints"]
-        assert [event["seq"] for event in model.events][-len(told["events"]) :] == [e["seq"] for e in told["events"]]
+        assert [event["seq"] for event in timeline(model.events)][-8:] == [event["seq"] for event in told["events"]]
         text = await until(app, "tokens/s played", told["state"].upper(), "trainer idle")
         progress = next(row for row in text.splitlines() if " step " in row)
         assert f"weights v{status['weight_version']}" in progress

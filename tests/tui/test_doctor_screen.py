@@ -97,6 +97,19 @@ async def test_evidence_is_in_the_monitor(folder):
         await until(app, lambda: app.screen.query_one(Metrics).place()["metric"] == wanted)
 
 
+async def test_an_event_about_a_rule_leads_to_it(folder):
+    run = run_in(folder, "alpha")
+    with (run / "events.jsonl").open("a") as events:
+        line = {"seq": 999, "attempt": 1, "step": 4, "type": "rl.health", "level": "warning", "message": "D15: so"}
+        events.write(json.dumps({**line, "data": {"rule": "D15", "value": 0.5, "advice": "this"}}) + "\n")
+    app = build(folder, run_dir=run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(app, "▲ D15: so")
+        app.screen.query_one("#events").focus()
+        await pilot.press("G", "enter")
+        await until(app, lambda: isinstance(app.screen, DoctorScreen) and "D15" in detail(app))
+
+
 async def test_a_mute_wants_a_reason_is_kept_and_can_be_taken_back(folder):
     run = run_in(folder, "alpha", "collapsed", **DEAD)
     app = build(folder, run_dir=run)

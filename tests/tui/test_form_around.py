@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from rltui.cli.main import main
+from rltui.model import drafts
 from rltui.model.form_diff import sides, unified
 from rltui.model.form_starts import begin, starts
 from rltui.model.reach import reach
 from rltui.samples import samples
 from rltui.screens.config.editor import completed
 from rltui.terminal.editor import EditorError, at_line, command, edited
+from rltui.words import shortened
 
 SEED = samples()["seed_example"].read_text()
 
@@ -76,6 +78,13 @@ def test_what_can_be_opened(tmp_path, monkeypatch):
         ("file", "mine.toml", "Mine"),
         ("run", "guess", "its config; the run failed"),
     ]
+    other = tmp_path.parent / f"{tmp_path.name}-other"
+    other.mkdir()
+    for path in (tmp_path / "mine.toml", other / "theirs.toml"):
+        drafts.keep(drafts.Draft(str(path), "", SEED, SEED, SEED, 1.0))
+    listed = starts(Path(), [])
+    assert (listed[0].name, listed[-1].name) == ("mine.toml", "theirs.toml")
+    assert listed[-1].about.startswith(f"of {shortened(other)}, unsaved edits")
     form = begin(found[-1])
     assert (form.path, form.name, form.text, form.dirty) == (None, "guess.toml", SEED, True)
     demo = begin(next(one for one in found if one.name == "demo"))

@@ -74,6 +74,20 @@ async def test_narrow_terminals_show_one_pane_and_tab_brings_the_next(folder):
         await until(app, "╭─ Last events")
 
 
+async def test_the_least_terminal_says_why_a_run_failed_and_what_to_do(folder):
+    app = build(folder, run_dir=run_in(folder, "alpha", "crashed", episodes=320))
+    async with app.run_test(size=(80, 24)):
+        await until(app, "pane 1 of 7", "cause ", "ended without a word", "to do ", "rltui train ", "health ", "D35")
+
+
+async def test_the_least_terminal_says_what_a_run_does(folder):
+    app = build(folder, run_dir=run_in(folder, "alpha", "running"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(app, "pane 1 of 7", "episodes running")
+        await pilot.resize_terminal(120, 30)
+        await until(app, lambda: screen_text(app).count("episodes running") == 1)
+
+
 async def test_tabs_by_letter_and_bracket(folder):
     run = run_in(folder, "alpha")
     (run / "logs").mkdir(exist_ok=True)
@@ -142,7 +156,7 @@ async def test_keys_that_arrive_together_go_where_they_are_meant(folder):
         await until(app, "32 of 144")
         type_at_once(app, "escape", "L", *["right_square_bracket"] * 3, "S", "j", "j", "escape", "slash")
         await until(app, lambda: isinstance(app.focused, Input) and app.screen.query_one("#tab-rollouts").display)
-        assert len(app.screen_stack) == 2
+        assert len(app.screen_stack) == 1
 
 
 async def test_a_chart_leads_to_the_episodes_of_its_step(folder):
@@ -206,11 +220,11 @@ async def test_set_asks_for_a_key_and_sends_its_value(folder):
     async with app.run_test(size=(100, 30)) as pilot:
         await until(app, "RUNNING")
         await pilot.press("S", *"jjjjjj", "enter")
-        await until(app, "Set a key of live")
+        await until(app, "Set a key of live", "live: ", "training.max_lag")
         await pilot.press(*"group_size 4", "enter")
         await until(app, "cannot be changed while a run is going")
         assert not list((run / "control").glob("*.json"))
-        await pilot.press("ctrl+u", *"learning_rate=1e-5 max_lag = 3", "enter")
+        await pilot.press("ctrl+u", *"set learning_rate=1e-5 max_lag = 3", "enter")
         await until(app, "set asked")
         (request,) = [json.loads(path.read_text()) for path in (run / "control").glob("*.json")]
         assert request["action"] == "set"

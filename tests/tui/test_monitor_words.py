@@ -17,7 +17,7 @@ from rltui.model.progress import elapsed, freshness, progress
 from rltui.screens.monitor.episode_line import head, line
 from rltui.screens.monitor.event_rows import EventRows
 from rltui.screens.quit import quit_screen
-from rltui.screens.steer import loss, told, verbs
+from rltui.screens.steer import ended, loss, told, verbs
 from rltui.text import width
 from trainer.rundir.layout import SCHEMA
 
@@ -240,10 +240,23 @@ class Steering:
         return None if action in ("stop", "kill") else f"this run does not take {action}"
 
 
+class Everything:
+    """Of a run that takes every verb."""
+
+    def why_not(self, action):
+        return None
+
+
 def test_every_verb_is_listed_and_one_that_cannot_be_asked_for_says_why():
     listed = {choice.value: choice.why_not for choice in verbs({"state": "running"}, Steering(), readonly=False)}
     assert len(listed) == 7 and not listed["stop"] and "does not take" in listed["pause"]
     assert all("ended" in choice.why_not for choice in verbs({"state": "failed"}, Steering(), readonly=False))
+    listed = {one.value: one.why_not for one in verbs({"state": "paused"}, Everything(), readonly=False)}
+    assert "paused" in listed["evaluate"] and "paused" in listed["pause"] and not listed["resume"] + listed["set"]
+    full = {"state": "paused", "paused": {"reason": "disk_full"}}
+    found = {one.value: one for one in verbs(full, Everything(), readonly=False)}
+    assert not listed["checkpoint"] and found["checkpoint"].why_not == "the disk is full"
+    assert "rltui train --resume" in ended("x", "cancelled") and "resume" not in ended("x", "succeeded")
     assert all("--readonly" in choice.why_not for choice in verbs({"state": "running"}, Steering(), readonly=True))
 
 

@@ -10,7 +10,8 @@ import rltui.cli.main as entry
 from rltui.look import default_look
 from rltui.model.lag_feed import LagFeed
 from rltui.model.metrics import MetricStore
-from rltui.model.pipeline_text import percent, split_rows, wait_detail, wait_numbers
+from rltui.model.now import now_lines
+from rltui.model.pipeline_text import percent, queue_words, split_rows, wait_detail, wait_numbers
 from rltui.model.pipeline_view import percents, pipeline_view
 from rltui.model.run import RunModel
 from rltui.screens.monitor.pipeline_draw import flow_rows, lag_rows, machine_rows
@@ -48,6 +49,23 @@ def test_the_verdict_names_the_largest_wait_of_the_last_steps(seconds, word):
     assert (found["bound"]["word"], found["steps"]) == (word, 20)
     largest = max(seconds.values()) if word != "judge-bound" else 3.0
     assert percent(largest / 10) in found["bound"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("ready", "word", "queue"),
+    [
+        (20, "inference-bound", ["20 of 32", "ready"]),
+        (32, "inference-bound", ["32 ready", "1 full batch of 32"]),
+        (128, "trainer-bound", ["128 ready", "4 full batches of 32"]),
+    ],
+)
+def test_batches_that_are_queued_wait_for_the_trainer(ready, word, queue):
+    pipeline = {"ready": ready, "need": 32, "max": 32}
+    found = view({"state": "running", "pipeline": pipeline}, batch=4.0)
+    assert found["bound"]["word"] == word and queue_words(found) == queue
+    assert (f"{queue[1]} wait for the trainer" in found["bound"]["text"]) == (word == "trainer-bound")
+    (rollouts, *_) = now_lines({"state": "running", "pipeline": pipeline}, MetricStore(), ())
+    assert f", {queue[0]}" in rollouts[1] and rollouts[1].endswith(queue[1] if ready >= 32 else "for the next batch")
 
 
 def test_before_the_first_step_nothing_is_said_and_nothing_breaks():

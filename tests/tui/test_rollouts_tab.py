@@ -6,7 +6,10 @@ import json
 import threading
 
 from rltui.model.episode_view import EpisodeView
+from rltui.model.run import RunModel
+from rltui.screens.monitor.episodes import Episodes
 from rltui.screens.monitor.tab import OpenTab
+from rltui.sources.local import LocalRunSource
 from rltui.widgets.virtual_list import VirtualList
 from tests.tui.app_driver import build, run_in, screen_text, until
 
@@ -64,6 +67,60 @@ async def test_while_a_filter_looks_for_episodes_the_last_one_stays(folder, monk
             assert "Episode 79" in screen_text(app) and "Question" in screen_text(app)
     finally:
         go_on.set()
+
+
+def test_an_ended_search_reads_on_what_became_of_the_episodes(folder, monkeypatch):
+    monkeypatch.setattr("rltui.model.episode_view.SLICE_ROWS", 10)
+    run = run_in(folder, "alpha", episodes=80)
+    file = run / "rollouts" / "updates.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:20]))
+    model = RunModel(LocalRunSource(run))
+    while model.refresh(1.0).more:
+        pass
+    found = Episodes(model)
+    found.choose("step > 0", "newest")
+    monkeypatch.setattr("rltui.screens.monitor.episodes.SLICE_S", -1.0)
+    found.scan()
+    found.ended = True
+    monkeypatch.setattr("rltui.screens.monitor.episodes.SLICE_S", 0.1)
+    file.write_bytes(b"".join(lines))
+    looked = found.view.scanned
+    while found.scan():
+        pass
+    told = sum("adv" in found.row(n) for n in range(len(found.rows)))
+    assert told == len({line["n"] for line in map(json.loads, lines) if line.get("adv") is not None}) > 20
+    assert found.view.scanned == looked < len(found.rows)
+
+
+async def test_a_search_is_ended_by_a_key_and_goes_on(folder, monkeypatch):
+    """Of a place that is slow: the first 10 episodes that it looks at are there, the others are waited for."""
+    monkeypatch.setattr("rltui.model.episode_view.SLICE_ROWS", 10)
+    monkeypatch.setattr("rltui.screens.monitor.episodes.SLICE_S", -1.0)
+    app = build(folder, run_dir=run_in(folder, "alpha"))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(app, "step 4/4")
+        await pilot.press("R")
+        await until(app, "Episode 79", "80 episodes")
+        looks, scan = threading.Semaphore(0), Episodes.scan
+
+        def slow(rows):
+            if rows.view is not None and not rows.ended and not looks.acquire(timeout=0.05):
+                return True  # asked again, with whatever else there is to do between
+            return scan(rows)
+
+        monkeypatch.setattr(Episodes, "scan", slow)
+        await pilot.press("/", *"step > 0", "enter")
+        await until(app, "scanned 0 of 80")
+        looks.release()
+        await until(app, "scanned 10 of 80", "C end/go on")
+        await pilot.press("C")
+        await until(app, "ended at 10 of 80")
+        looks.release(100)
+        await pilot.press("G")
+        await until(app, "ended at 10 of 80")
+        await pilot.press("C")
+        await until(app, "72 of 80", lambda: "C end/go on" not in screen_text(app))
 
 
 async def test_a_jump_to_an_iteration_without_episodes_goes_to_the_nearest_and_says_so(folder):

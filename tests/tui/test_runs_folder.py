@@ -101,6 +101,20 @@ def test_rows_come_as_they_are_read(runs: Path) -> None:
     assert (folder.scanned, folder.total) == (1, len(STATES))
 
 
+def test_a_scan_that_is_ended_leaves_the_rest_until_it_is_to_go_on(runs: Path) -> None:
+    folder = RunsFolder(runs)
+    scan = folder.scan()
+    read = [next(scan), next(scan)]
+    folder.end()
+    assert list(scan) == [] and folder.cut and len(folder.left) == len(STATES) - 2
+    again = list(folder.scan())
+    assert [row.name for row in again] == [row.name for row in read] and not folder.cut
+    write_run(runs / "later", SynthConfig(episodes=N))
+    assert {row.name for row in folder.scan()} == {"later", *(row.name for row in read)}
+    folder.go_on()
+    assert {row.name for row in folder.scan()} == {"later", *STATES}
+
+
 def test_what_cannot_be_read_stays_a_row_with_its_reason(tmp_path: Path) -> None:
     for name, text in (("torn", b"{"), ("list", b"[]"), ("shape", b'{"state": "running", "latest": 3, "step": "x"}')):
         (tmp_path / name).mkdir()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import threading
 from pathlib import Path
 
 from rltui.screens.runs import RunsScreen
+from rltui.screens.runs_ages import RunList
+from rltui.sources.folder import RunsFolder
 from tests.tui.app_driver import build, run_in, screen_text, until
+from trainer.rundir.jsonl import from_iso
 
 
 def under_cursor(app) -> str:
@@ -42,6 +47,33 @@ async def test_a_folder_that_cannot_be_read_is_a_line_and_the_app_lives(folder):
         await until(app, "No run is open")
 
 
+async def test_the_reading_of_a_slow_folder_of_10_000_runs_is_ended_by_a_key_and_goes_on(folder, monkeypatch):
+    for number in range(10_000):
+        (folder / f"old-rl_{number:016x}").mkdir(parents=True)
+    disk, read = threading.Semaphore(40), RunsFolder._row
+
+    def slow(self, name):
+        if name not in self._known:
+            disk.acquire()
+        return read(self, name)
+
+    monkeypatch.setattr(RunsFolder, "_row", slow)
+    monkeypatch.setattr("rltui.watch.TELL_S", -1.0)
+    app = build(folder)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(app, "scanned 40 of 10000", "C end/go on")
+        await pilot.press("C")
+        disk.release(1)  # the one that is being read comes still
+        await until(app, "read 41 of 10000")
+        await pilot.press("G", "enter")  # and what was read can be opened
+        await until(app, "Waiting for the first step")
+        await pilot.press("1", "C")
+        await until(app, "scanned 41 of 10000")
+        disk.release(100)
+        await until(app, "scanned 141 of 10000")
+    disk.release()  # its thread ends
+
+
 async def test_the_filter_says_what_it_keeps_and_escape_takes_it_away(folder):
     for number, name in enumerate(("alpha", "beta", "gamma"), 1):
         run_in(folder, name, number=number)
@@ -73,6 +105,16 @@ async def test_the_cursor_stays_on_its_run_through_sorts_and_new_runs(folder):
         app._folder.soon()
         await until(app, "4 runs")
         assert under_cursor(app) == chosen
+
+
+async def test_ages_go_on_where_nothing_else_changes(folder, monkeypatch):
+    row_at = json.loads((run_in(folder, "alpha") / "status.json").read_bytes())["updated_at"]
+    app = build(folder)
+    async with app.run_test(size=(120, 30)):
+        await until(app, "1 run")
+        monkeypatch.setattr("rltui.screens.runs_ages.time.time", lambda: from_iso(row_at) + 7 * 3600 + 60)
+        app.screen.query_one(RunList).grow_old()
+        await until(app, " 7 h ")
 
 
 async def test_marks_are_kept_by_run(folder):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from rltui.widgets.drawn import Drawn
 from rltui.widgets.scatter import Scatter
 from tests.tui.app_driver import run_in
 from tests.tui.test_snapshots import Open, opening, run, world
@@ -36,6 +38,29 @@ async def test_pipeline_before_the_first_step(opening: Open) -> None:
         await walk.press("I")
         await walk.until("not known yet")
         await walk.snap("pipeline_empty")
+
+
+async def test_pipeline_of_64_gpus_and_512_workers(opening: Open) -> None:
+    path = Path("large", f"nina-rl_{10:016x}")
+    if not path.exists():
+        run_in(path.parent, "nina", number=10)
+        status = json.loads((path / "status.json").read_bytes())
+        (gpu, *_) = status["pipeline"]["gpus"]
+        roles = ["inference"] * 48 + ["learner"] * 16
+        gpus = [{**gpu, "index": i, "role": role, "util": i / 64} for i, role in enumerate(roles)]
+        status["pipeline"].update(gpus=gpus, running=431, max=512)
+        (path / "status.json").write_text(json.dumps(status))
+    async with opening(run=str(path)) as walk:
+        await walk.until("step 4/4")
+        await walk.press("I")
+        machine = walk.app.screen.query_one("#machine", Drawn)
+        while not machine.has_focus:
+            await walk.press("tab")
+        await walk.until("of 64")
+        await walk.snap("pipeline_64_gpus")
+        await walk.press("pagedown", "pagedown")
+        await walk.until(lambda: machine.top == 2 * (machine.page_size - 1))
+        await walk.snap("pipeline_64_gpus_below", only="#pane-machine")
 
 
 async def test_judge(opening: Open) -> None:

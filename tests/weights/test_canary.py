@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 import pytest
 
 from trainer.inference.kv_cache import PrefixCache
 from trainer.inference.local import LocalEngine
-from trainer.weights.canary import RESOLUTION, Reading, candidates, judge, line
+from trainer.weights.canary import RESOLUTION, Reading, candidates, judge, line, most_noise
 from trainer.weights.prefixes import PASSAGES, prefixes
 
 P, K, NOISE = 64, 20, 0.01
@@ -113,6 +115,29 @@ def test_a_line_through_changes_of_nothing():
     assert line(x, np.zeros(4)) == (0.0, 0.0)
     assert line(np.zeros(4), x)[0] == np.inf
     assert line(x, 3 * x) == pytest.approx((3.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("noise", "measured", "dtype", "is_noise"),
+    [
+        (0.63, 1e-6, "float32", False),  # answers that do not depend on the question
+        (0.63, None, "float32", False),
+        (2e-4, 1e-6, "float32", True),  # another engine
+        (0.05, 0.02, "bfloat16", True),
+        (0.6, 0.02, "bfloat16", False),
+        (0.6, 0.1, "bfloat16", True),  # no more than its run lived with
+        (inf, None, "bfloat16", False),
+    ],
+)
+def test_what_engine_and_learner_differ_by_at_the_start_is_noise_or_another_model(noise, measured, dtype, is_noise):
+    assert (noise <= most_noise(measured, dtype)) == is_noise
+
+
+def test_what_is_not_finite_is_no_noise():
+    tokens = np.zeros((1, 2), np.int32)
+    for wrong in (np.nan, -np.inf):
+        one = np.array([[wrong, -1.0]], np.float32)
+        assert Reading(tokens, one, one).noise == inf
 
 
 def test_equal_numbers_leave_the_resolution_as_noise():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,7 +99,7 @@ class Engine(ABC):
     @abstractmethod
     def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, affinity: str | None = None
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         """Streams one completion; closing the iterator aborts it. Raises EngineError, ContextOverflow.
 
         Calls of one `affinity` (the episode's correlation id) go to one replica, whose prefix cache knows them.

@@ -6,7 +6,7 @@ import asyncio
 import importlib.metadata
 import itertools
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -176,7 +176,7 @@ class LocalEngine(Engine):
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, affinity: str | None = None
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         if len(prompt_ids) >= self.max_model_len:
             raise ContextOverflow(f"the prompt has {len(prompt_ids)} tokens, the context limit is {self.max_model_len}")
         id, stream = next(self._ids), asyncio.Queue[Chunk | EngineError]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -78,7 +78,7 @@ class EnginePool(Engine):
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, affinity: str | None = None
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         """A call whose replica goes before its first token is asked of another one; later it fails, since one call
         is the work of one engine."""
         begun = False

@@ -19,7 +19,7 @@ from trainer.judge.judge import Load
 from trainer.judge.providers import Said
 from trainer.judge.types import JudgedEpisode
 from trainer.rundir.records import JudgeRecord
-from trainer.taskapp.client import MAX_RETRY_AFTER_S, Sleep, backoff
+from trainer.taskapp.retries import MAX_RETRY_AFTER_S, Sleep, backoff
 
 T = TypeVar("T")
 Record = Callable[[JudgeRecord], int]
@@ -127,7 +127,8 @@ class Calls:
         for number in range(TRIES):
             await self._pause()
             line = self._line(ask, try_=number, t_queued=queued, t_start=time.time())
-            failure, said, value = await self._try(ask, line)
+            tried = await self._try(ask, line)
+            failure, said, value = tried
             if said is not None:
                 line.tokens_in, line.tokens_out, line.cost_usd = said.tokens_in, said.tokens_out, self._spent(said)
                 tokens_in += said.tokens_in or 0

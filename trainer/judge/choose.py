@@ -19,7 +19,7 @@ from trainer.judge.lookup import Resolved
 from trainer.judge.providers import OWN_KEY_NAME, choose_provider
 from trainer.judge.rule import RuleJudge
 from trainer.judge.service import KEY_NAME, ServiceJudge
-from trainer.taskapp.client import Sleep
+from trainer.taskapp.retries import Sleep
 
 _NO_RUBRIC = "There is no rubric"
 

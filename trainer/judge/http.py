@@ -17,9 +17,10 @@ from trainer.config.launch import LOOPBACK
 from trainer.judge.answer import plain
 from trainer.judge.errors import JudgeMisconfigured
 from trainer.taskapp.bodies import ACCEPTED, Echoes, no_cookies, parts
-from trainer.taskapp.client import MAX_REDIRECTS, parse_retry_after
+from trainer.taskapp.client import MAX_REDIRECTS
 from trainer.taskapp.codes import clean
 from trainer.taskapp.pool import ClientPool
+from trainer.taskapp.retries import parse_retry_after
 
 MOST_BYTES = 4 * 2**20
 CONNECT_S = 10.0

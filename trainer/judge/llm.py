@@ -110,9 +110,9 @@ class LlmJudge(HttpJudge):
                 for number, (words, change) in enumerate(weaker)
                 if number not in self._weaker and any(word in text for word in words) and change(now) != now
             )
-            if (number := next(refused, None)) is None:
+            if (first := next(refused, None)) is None:
                 raise self._failure(answer)
-            self._weaker.append(number)
+            self._weaker.append(first)
 
     def _read(self, answer: Answer) -> Said:
         body = answer.json()

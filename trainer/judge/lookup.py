@@ -72,7 +72,7 @@ def _look_up(
     files = rubric_files(folder)
     if wanted in files:
         return msgspec.structs.replace(read_rubric_file(files[wanted]), id=wanted), str(files[wanted])
-    if wanted in names:
+    if published is not None and wanted in names:
         return msgspec.structs.replace(published, id=wanted), "the task app"
     if service:
         return None, "the judge service"
@@ -123,7 +123,7 @@ def _published(app: RubricInfo | None) -> tuple[Rubric | None, set[str]]:
         return None, set()
     parts = {kind: read_part(section.model_dump(), kind) for kind, section in present.items()}
     names = {section.name for section in present.values() if section.name}
-    return Rubric(id=min(names, default=None), **parts), names
+    return Rubric(id=min(names, default=None), event=parts.get("event"), outcome=parts.get("outcome")), names
 
 
 def _shaped(base: Rubric | None, options: JudgeOptionsConfig) -> tuple[Rubric | None, list[str]]:

@@ -72,7 +72,7 @@ def judge_config(values: Mapping[str, Mapping[str, Any]], rubric: Rubric) -> Jud
     on = {kind: getattr(config.options, kind) and rubric.part(kind) is not None for kind in KINDS}
     if not any(on.values()):
         on = {kind: rubric.part(kind) is not None for kind in KINDS}
-    without = {"rubric_id": rubric.id, "rubric_overrides": {}}
+    without: Json = {"rubric_id": rubric.id, "rubric_overrides": {}}
     parts = [rubric.part(kind) for kind in KINDS if on[kind]]
     ruled = all(criterion.rule is not None for part in parts if part is not None for criterion in part.criteria)
     options = config.options.model_copy(update=without | on)

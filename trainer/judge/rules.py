@@ -215,7 +215,7 @@ def _python(value: Any) -> Callable[[JudgedEpisode, int | None], float]:
             number = _scalar(given)
         except BaseException as error:  # whatever the user's function raises, SystemExit too
             raise RuleFailed(clean(f"{path} raised {type(error).__name__}: {error}")) from None
-        if not isinstance(number, Real) or not 0 <= number <= 1:
+        if not isinstance(number, Real) or number < 0 or not number <= 1:  # a NaN is neither
             raise RuleFailed(clean(f"{path} gave {given!r}, not a number from 0 to 1"))
         return float(number)
 

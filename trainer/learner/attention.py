@@ -3,18 +3,23 @@
 The prompt's keys are multiplied once for all branches, and no score between siblings is computed. For short
 trees, the usual case on a CPU, plain products in fp32 are several times faster than torch's fused kernel,
 whose backward pass is slow for few heads; long ones go through the fused kernel, which keeps no scores.
+
+What is kept for the backward pass is bounded by the tokens, whatever the shape of a tree: the rehearsal (rehearsal.py)
+relies on it. Branches are padded to each other only as far as that keeps no more than branches of SHORT tokens do, and
+of a prompt that many short branches share no copies are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
+from torch.utils.checkpoint import checkpoint
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from trainer.learner.batches import Tree
@@ -62,7 +67,29 @@ def _tree(tree: Tree, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int
     sizes = [tree.prompt, *tree.branches]
     (qp, *qb), (kp, *kb), (vp, *vb) = (x.split(sizes, dim=1) for x in (q, k, v))
     prompt = _attend(qp, kp, vp, _short_mask(tree.prompt, 0, window, q.device), scale)
-    return torch.cat([prompt, _branches(tree, _pad(qb), _pad(kb), _pad(vb), kp, vp, scale, window)], dim=1)
+    parts, at = [prompt], 0
+    for count in padded_together(tree):
+        these = slice(at, at + count)
+        at += count
+        run = Tree(tree.prompt, tree.branches[these])
+        parts.append(_branches(run, _pad(qb[these]), _pad(kb[these]), _pad(vb[these]), kp, vp, scale, window))
+    return torch.cat(parts, dim=1)
+
+
+def padded_together(tree: Tree) -> list[int]:
+    """How many branches in a row are padded to their longest, part by part. A padded token keeps its scores, and query,
+    key, value and output, which weigh about as much as SHORT scores; all of a part, as much as its own tokens would in
+    branches of SHORT tokens."""
+    parts: list[int] = []
+    longest = tokens = 0
+    for length in tree.branches:
+        longest, tokens = max(longest, length), tokens + length
+        if parts and (parts[-1] + 1) * longest * (tree.prompt + longest + SHORT) <= 2 * SHORT * tokens:
+            parts[-1] += 1
+        else:
+            parts.append(1)
+            longest = tokens = length
+    return parts
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float) -> Tensor:
@@ -98,11 +125,16 @@ def _fused(tree: Tree, q: Tensor, k: Tensor, v: Tensor, scale: float, window: in
     k, v = k.repeat_interleave(repeats, dim=0), v.repeat_interleave(repeats, dim=0)
     (qp, *qb), (kp, *kb), (vp, *vb) = (x.split(sizes, dim=1) for x in (q, k, v))
     parts = [_sdpa(qp, kp, vp, 0, scale, window)]
-    parts += [
-        _sdpa(qi, torch.cat([kp, ki], dim=1), torch.cat([vp, vi], dim=1), tree.prompt, scale, window)
-        for qi, ki, vi in zip(qb, kb, vb, strict=True)
-    ]
+    branch: Callable[..., Tensor] = _branch
+    if len(tree.branches) * tree.prompt > tree.tokens:  # copies would be most of what is kept: they are made again
+        branch = partial(checkpoint, _branch, use_reentrant=False, preserve_rng_state=False)
+    parts += [branch(qi, kp, ki, vp, vi, scale, window) for qi, ki, vi in zip(qb, kb, vb, strict=True)]
     return torch.cat(parts, dim=1)
+
+
+def _branch(q: Tensor, kp: Tensor, k: Tensor, vp: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
+    """One branch after the prompt's keys and values kp, vp."""
+    return _sdpa(q, torch.cat([kp, k], dim=1), torch.cat([vp, v], dim=1), kp.shape[1], scale, window)
 
 
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, before: int, scale: float, window: int | None) -> Tensor:

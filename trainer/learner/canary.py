@@ -27,7 +27,8 @@ def answer(policy: Policy, frame: Frame) -> Frame:
 
 @torch.no_grad()
 def candidate_logprobs(policy: Policy, prefixes: list[Ids], candidates: list[Ids]) -> list[NDArray[np.float32]]:
-    """log p(candidate | prefix) at temperature 1, a row a prefix. ValueError for a prefix that is empty."""
+    """log p(candidate | prefix) at temperature 1, a row a prefix; -inf of a token that the model does not have.
+    ValueError for a prefix that is empty."""
     found: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(prefixes)
     sequences = _sequences(prefixes)
     for batch in pack(sequences, policy.settings.micro_batch_tokens):
@@ -38,8 +39,10 @@ def candidate_logprobs(policy: Policy, prefixes: list[Ids], candidates: list[Ids
             return policy.logits(policy.hidden_states(batch)[ends]).log_softmax(-1)
 
         for row, values in zip(batch.rows, policy.run(work), strict=True):
-            wanted = torch.from_numpy(candidates[row].astype(np.int64)).to(values.device)
-            found[row] = values[wanted].cpu().numpy()
+            wanted = candidates[row].astype(np.int64)
+            known = (wanted >= 0) & (wanted < len(values))
+            found[row] = np.full(len(wanted), -np.inf, np.float32)
+            found[row][known] = values[torch.from_numpy(wanted[known]).to(values.device)].cpu().numpy()
     return found
 
 

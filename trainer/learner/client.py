@@ -157,6 +157,12 @@ class LearnerProcess:
         self.steps = info.step
         return info
 
+    async def rehearse(self, timeout_s: float) -> protocol.RehearsalResult:
+        """Before the first step: whether the largest passes that a step can have fit into memory. Raises LearnerError,
+        of code out_of_memory and with the key to lower where they do not."""
+        reply = await self._ask("rehearse", timeout_s=timeout_s)
+        return protocol.from_frame(reply["result"], protocol.RehearsalResult)
+
     async def anchor(self, updates: Sequence[Sequence[protocol.Sequence]]) -> protocol.AnchorResult:
         """With training.anchor "proximal", once an iteration, before its first `step`.
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainer.learner import parallel, proximal
+from trainer.learner import parallel, proximal, rehearsal
 from trainer.learner.batches import TrainSequence, decode
 from trainer.learner.loss import LOSSES, sequence_weights
 from trainer.learner.metrics import split_finite, step_metrics
@@ -22,6 +22,7 @@ from trainer.learner.protocol import (
     AnchorResult,
     LearnerInfo,
     LearnerSettings,
+    RehearsalResult,
     Sequence,
     StepResult,
 )
@@ -104,6 +105,24 @@ class Learner:
         for name, value in values.items():
             setattr(self.settings, name, float(value))
 
+    def rehearse(self) -> RehearsalResult:
+        """The largest passes that a step can have, beside all that one finds in memory: the gradients of an earlier
+        micro-batch and the optimizer's moments. Leaves nothing behind: no update, no gradient, no random number drawn.
+        Numbers that are not finite take as much memory, and are the first step's to tell.
+        """
+        started, device = time.perf_counter(), self.policy.device
+        rehearsal.begin(device)
+        moments = self.optimizer.moments_to_come()
+        try:
+            for sequences in rehearsal.passes(self.settings, parallel.size()):
+                for tensor in self.trainable.values():
+                    tensor.grad = torch.zeros_like(tensor)
+                self._forward_backward(sequences, rehearses=True)
+        finally:
+            self.optimizer.discard()
+            del moments
+        return rehearsal.result(self.settings, device, time.perf_counter() - started)
+
     def anchor(self, updates: Items[Items[Sequence]]) -> AnchorResult:
         """Log-probabilities of an iteration's sequences with the present weights, before its first update.
 
@@ -179,7 +198,8 @@ class Learner:
         self._count_skipped(result)
         return result
 
-    def _forward_backward(self, sequences: list[TrainSequence]) -> Outcome:
+    def _forward_backward(self, sequences: list[TrainSequence], *, rehearses: bool = False) -> Outcome:
+        """Ends at the first micro-batch whose loss or gradient is not finite, unless it `rehearses`."""
         settings, policy = self.settings, self.policy
         weights = sequence_weights(
             torch.tensor([s.weight for s in sequences], dtype=torch.float64),
@@ -203,13 +223,13 @@ class Learner:
                 output = LOSSES[settings.variety](data)
                 collect(outcome, batch, sequences, data, tokens, output, settings.variety)
                 loss, bad = output.loss, not_finite(outcome, batch, output)
-            if parallel.agree(bool(bad)):
+            if not rehearses and parallel.agree(bool(bad)):
                 outcome.problem, outcome.culprits = "the loss is not finite", [sequences[r].n for r in bad]
                 break
             with policy.arithmetic():
                 loss.backward()
             bad = [] if np.isfinite(self.optimizer.grad_norm()) else batch.rows
-            if parallel.agree(bool(bad)):
+            if not rehearses and parallel.agree(bool(bad)):
                 outcome.problem, outcome.culprits = "a gradient is not finite", [sequences[r].n for r in bad]
                 break
         outcome = merged(parallel.gather(outcome))
@@ -223,7 +243,9 @@ class Learner:
         """Where most ratios have left every bound, the surrogate says nothing of the policy, and clipping hides it."""
         far = [row for row, found in outcome.figures.items() if abs(found.mean_log_ratio) > FAR_RATIO]
         if outcome.problem is None and 2 * len(far) > len(outcome.figures):
-            outcome.problem = f"most ratios are beyond e^{FAR_RATIO:g} a token: the weights are not those that sampled"
+            outcome.problem = (
+                f"most ratios are beyond e^{FAR_RATIO:g} a token: the weights are far from those that sampled"
+            )
             outcome.culprits = sorted({sequences[row].n for row in far})
             self.optimizer.discard()
 

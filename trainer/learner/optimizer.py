@@ -71,6 +71,11 @@ class Optimizer:
         for tensor in (*self._parameters.values(), *self._parts.values()):
             tensor.grad = None
 
+    def moments_to_come(self) -> list[Tensor]:
+        """Memory of the size that the first step will take for good; empty where a resume brought the moments."""
+        missing = [part for part in self._parts.values() if part not in self._adam.state]
+        return [torch.empty_like(part) for part in missing for _ in range(2)]
+
     def step(self, lr: float) -> UpdateStats:
         """One update from gradients that are finite; the caller has checked `grad_norm`."""
         norm = self.grad_norm()

@@ -5,6 +5,7 @@ have a connection: all get every frame, each answers with its `rank` and `pid`, 
 
     coordinator                                       learner
     hello {schema, settings: LearnerSettings}     ->  hello {schema, rank, info: LearnerInfo}
+    rehearse {}                                   ->  result {RehearsalResult} (rehearsal.py)
     anchor {updates: [[Sequence]]}                ->  result {AnchorResult}
     batch {step, sequences: [Sequence]}           ->  result {StepResult}
     sync {path, version, mode: full | lora}       ->  result {bytes, seconds, rounding_gap}
@@ -28,6 +29,7 @@ import msgspec
 
 T = TypeVar("T")
 
+NO_MEMORY = "out_of_memory"  # code of an error whose hint names the key to lower
 RANK_LOST = "rank_lost"  # code of an error that tells of another rank's end, not of its cause
 
 
@@ -66,6 +68,7 @@ class LearnerSettings(msgspec.Struct):
     gae_lambda: float = 0.95  # ppo
     value_coef: float = 0.5  # ppo: weight of the value loss
     base_name: str = ""  # what the user calls the base model; written into adapter_config.json
+    shares_gpu: bool = False  # with an engine that wakes after each pass, and then needs what the pass took
 
 
 class LearnerInfo(msgspec.Struct):
@@ -111,6 +114,16 @@ class SequenceResult(msgspec.Struct):
     logp_learner: bytes  # f32, one a token, 0 where mask is 0
     prox: float | None = None  # c, the geometric mean of proximal / behaviour; None under the behaviour anchor
     advantage: bytes = b""  # f32, one a token, 0 where mask is 0; ppo: what the learner made of the rewards
+
+
+class RehearsalResult(msgspec.Struct):
+    """What the largest passes took that a step can have."""
+
+    tokens: int  # of the micro-batch
+    longest: int  # tokens of its longest sequence
+    peak_bytes: int  # of the rank that took most: reserved on its GPU; on a CPU what the process has ever held
+    seconds: float
+    memory_bytes: int | None = None  # of that rank's GPU
 
 
 class AnchoredSequence(msgspec.Struct):

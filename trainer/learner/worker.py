@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from trainer.frames import SCHEMA, BlockingChannel, Frame
 from trainer.learner import answers, canary, checkpoint, parallel
 from trainer.learner.learner import Learner
@@ -57,6 +59,7 @@ class _Worker:
         self._learner: Learner | None = None
         self._handlers: dict[str, Callable[[Frame], Frame]] = {
             "hello": self._hello,
+            "rehearse": self._rehearse,
             "anchor": self._anchor,
             "batch": self._batch,
             "sync": self._sync,
@@ -85,25 +88,50 @@ class _Worker:
         if frame.get("schema") == SCHEMA:
             parallel.start()
             settings = from_frame(frame["settings"], LearnerSettings)
+            self._learner = None  # an earlier one: two may not fit
             learner = Learner(settings)
             if settings.resume_from:
                 checkpoint.read(learner, Path(settings.resume_from))
             self._learner = learner
-            return {"type": "hello", "schema": SCHEMA, "info": to_frame(learner.info)}
+            info = learner.info
+            log.info(
+                "%s on %s: %d parameters, %d of them trained",
+                settings.trainer_mode,
+                learner.policy.device,
+                info.parameters,
+                info.trainable,
+            )
+            return {"type": "hello", "schema": SCHEMA, "info": to_frame(info)}
         return answers.error(
             f"the coordinator speaks schema {frame.get('schema')}, the learner {SCHEMA}",
             "install one version of rltui for both",
             fatal=True,
         )
 
+    def _rehearse(self, _: Frame) -> Frame:
+        try:
+            return {"type": "result", "result": to_frame(self._learner.rehearse())}
+        except Exception as error:
+            if not answers.out_of_memory(error):
+                raise
+            return answers.does_not_fit(self._learner.settings)
+
     def _anchor(self, frame: Frame) -> Frame:
         updates = [[from_frame(entry, Sequence) for entry in part] for part in frame["updates"]]
-        return {"type": "result", "result": to_frame(self._learner.anchor(updates))}
+        result = self._learner.anchor(updates)
+        self._give_back()
+        return {"type": "result", "result": to_frame(result)}
 
     def _batch(self, frame: Frame) -> Frame:
         sequences = [from_frame(entry, Sequence) for entry in frame["sequences"]]
         result: StepResult = self._learner.step(int(frame["step"]), sequences)
+        self._give_back()
         return {"type": "result", "result": to_frame(result)}
+
+    def _give_back(self) -> None:
+        """What torch keeps of a pass for the next one, to the engine that wakes on the same GPU."""
+        if self._learner.settings.shares_gpu and self._learner.policy.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def _sync(self, frame: Frame) -> Frame:
         started = time.perf_counter()

@@ -112,7 +112,7 @@ class Agent:
             if self._lost:
                 raise PlacingError(self._lost)
             await self._channel.send({"type": type_, "id": number, **fields})
-            frame = await asyncio.wait_for(answer, ANSWER_S)
+            frame: Frame = await asyncio.wait_for(answer, ANSWER_S)
         except TimeoutError:
             raise PlacingError(f"{who} did not answer '{type_}' within {ANSWER_S:g} s") from None
         except OSError:
@@ -215,7 +215,8 @@ class AgentPlacing(Placing):
         return await self._agents[node].place(role, words, sink, {**(env or {}), TOKEN: self.token}, own_group)
 
     async def free_port(self, node: int) -> int:
-        return (await self._agents[node].ask("port"))["port"]
+        port: int = (await self._agents[node].ask("port"))["port"]
+        return port
 
     async def check_sees(self, file: Path) -> None:
         with file.open("rb") as opened:

@@ -50,4 +50,5 @@ class LocalPlacing(Placing):
 def free_port(address: str) -> int:
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as free:
         free.bind((address, 0))
-        return free.getsockname()[1]
+        port: int = free.getsockname()[1]
+        return port

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,11 @@ class GroupAdvantages:
     dead: bool  # max - min <= 1e-6: of the rewards, or of all advantages where they are per turn
     advantages: NDArray[np.float64]  # [G]; per turn: the mean over the turns of each; 0 when dead, NaN for a critic
     turns: tuple[NDArray[np.float64], ...] | None = None  # per turn: [turns] of each episode
+
+
+def scorer(variety: str, std: bool) -> Callable[[Sequence[EpisodeReward]], GroupAdvantages]:
+    """How `variety` of algorithm compares the members of a group; `std`: by their deviation too."""
+    return critic_advantages if variety == "ppo" else partial(score_group, std=std)
 
 
 def score_group(rewards: Sequence[EpisodeReward], std: bool = True) -> GroupAdvantages:

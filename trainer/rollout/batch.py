@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainer.config.schema import TrainingConfig
 from trainer.lag import Lags
 from trainer.learner.protocol import AnchorResult, take_anchor
 from trainer.learner.protocol import Sequence as TrainSequence
@@ -69,6 +70,20 @@ def chunks(members: Sequence[Episode], size: int) -> Iterator[Sequence[Episode]]
         yield members[start : start + size]
 
 
+def updates_of(
+    groups: Sequence[Group], iteration: int, size: int, lags: Lags, training: TrainingConfig
+) -> list[Update]:
+    """The updates of `size` episodes each that an iteration's batch gives."""
+    members = [member for group in shuffled(groups, training.seed, iteration) for member in group.members]
+    advantages = {group.index: group.advantages for group in groups if group.advantages is not None}
+    longest, mask = training.max_seq_len, training.mask_truncated
+    assert longest is not None  # derived, where it is not given
+    return [
+        update_of(part, advantages, lags, made=made, max_seq_len=longest, mask_truncated=mask)
+        for made, part in enumerate(chunks(members, size))
+    ]
+
+
 def update_of(
     members: Sequence[Episode],
     advantages: Mapping[int, GroupAdvantages],
@@ -118,7 +133,10 @@ def _sequences(episode: Episode, scored: GroupAdvantages, lag: int) -> Iterator[
     member = episode.assignment.member
     per_turn = None if scored.turns is None else scored.turns[member]
     advantage = float(scored.advantages[member])
-    earned = None if np.isfinite(advantage) else turn_rewards(episode.reward, episode.turns)  # a critic's to compare
+    earned = None
+    if not np.isfinite(advantage):  # a critic's to compare
+        assert episode.reward is not None
+        earned = turn_rewards(episode.reward, episode.turns)
     for number, branch in enumerate(episode.branches):
         temperatures = token_temperatures(branch, episode.calls)
         uniform = len(set(temperatures)) == 1

@@ -160,7 +160,7 @@ class Dispatcher:
         if self._failure is not None:  # while the learner was busy, and waited for nothing
             raise self._failure
         loop = asyncio.get_running_loop()
-        plays = [(assignment, loop.create_future()) for assignment in assignments]
+        plays: list[tuple[Assignment, asyncio.Future[Episode]]] = [(each, loop.create_future()) for each in assignments]
         self._evaluation.extend(plays)
         self._evaluation_limit = limit
         self.fill()
@@ -225,7 +225,8 @@ class Dispatcher:
     def cursor(self) -> dict[str, Any]:
         """Where a resume goes on: groups that are in no batch yet are played again, before new seeds (WIRE 5.9)."""
         state = self._cursor.state()
-        begun = sorted([group.index, group.seed] for group in [*self._live.values(), *self._ready])
+        open_ones = [[group.index, group.seed] for group in self._live.values()]
+        begun = sorted(open_ones + [[group.index, group.seed] for group in self._ready])
         return {**state, "again": begun + state["again"]}
 
     # --- starting -------------------------------------------------------------------------------------------

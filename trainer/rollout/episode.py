@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from trainer.judge.types import Judgement
 from trainer.rewards.episode import EpisodeReward, JudgeScores
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 class Assignment:
     """One play of a task: who plays what. A replay keeps all of it but `replay`."""
 
-    split: str  # train, eval
+    split: Literal["train", "eval"]
     iteration: int
     group: int | None  # None in an evaluation
     member: int

@@ -19,10 +19,11 @@ from trainer.rewards.rules import OUTCOME_ALONE, RewardRules
 from trainer.rollout.episode import Assignment, Episode, Exclusion, stop_reason
 from trainer.rollout.judging import Judging
 from trainer.rollout.trajectories import TokenRecordError, assemble
-from trainer.taskapp.client import TaskAppClient, backoff
+from trainer.taskapp.client import TaskAppClient
 from trainer.taskapp.contracts import rollout_request
 from trainer.taskapp.errors import RolloutFailure
 from trainer.taskapp.parse import check_against_calls
+from trainer.taskapp.retries import backoff
 
 T = TypeVar("T")
 Stale = asyncio.Future[dict[str, Any]]
@@ -303,7 +304,8 @@ async def _unless_stale(work: Coroutine[Any, Any, T], stale: Stale) -> T:
         raise RolloutFailure("stale", stale.result())
     task = asyncio.ensure_future(work)
     try:
-        await asyncio.wait({task, stale}, return_when=asyncio.FIRST_COMPLETED)
+        both: set[asyncio.Future[Any]] = {task, stale}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
         raise RolloutFailure("stale", stale.result())

@@ -35,7 +35,8 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     bytes: int
     reward: float | None  # of evaluation, else of training
     eval_reward: float | None
-    is_best: bool
+    is_best: bool  # of one alone, when it was written; of several, whether best.json names it
+    asked: bool = False  # by a person: it stays
     resumable: bool  # its optimizer state is there
     manifest: Json
 
@@ -58,7 +59,7 @@ def finish_checkpoint(tmp_dir: Path, final_dir: Path, manifest: Mapping[str, Any
     """Turn a built folder into a checkpoint: sums, manifest, fsync, rename, STABLE last.
 
     `manifest` gives job_id, step, iteration, attempt, trainer_mode, base_model, world_size, reward {train,
-    eval}, is_best; schema, created_at, resumable and files are filled in. A checkpoint of that name is
+    eval}, is_best, asked; schema, created_at, resumable and files are filled in. A checkpoint of that name is
     replaced once the new one is complete. DiskFull: nothing but `tmp_dir` is changed. ValueError: it holds
     a link.
     """
@@ -121,6 +122,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
             reward=reward.get("train") if reward.get("eval") is None else reward["eval"],
             eval_reward=reward.get("eval"),
             is_best=bool(manifest.get("is_best")),
+            asked=bool(manifest.get("asked")),
             resumable=bool(manifest.get("resumable")) and optimizer.is_file(),
             manifest=manifest,
         )
@@ -134,8 +136,11 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
         names = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = [read_checkpoint(folder / name) for name in names if _NAME.match(name)]
-    return sorted((checkpoint for checkpoint in found if checkpoint), key=lambda checkpoint: checkpoint.step)
+    found = [c for name in names if _NAME.match(name) and (c := read_checkpoint(folder / name)) is not None]
+    best = _pointed(folder / "best.json")
+    for checkpoint in found:
+        checkpoint.is_best = checkpoint.path.name == best
+    return sorted(found, key=lambda checkpoint: checkpoint.step)
 
 
 def counting(checkpoints: Iterable[Checkpoint], resumes: Sequence[Resumed]) -> list[Checkpoint]:
@@ -183,14 +188,15 @@ def point(folder: Path, name: str, checkpoint: Checkpoint) -> None:
 def prune(folder: Path, keep_last: int, keep_best: int, resumes: Sequence[Resumed] = ()) -> list[Path]:
     """Remove older checkpoints, and optimizer state of all but the newest resumable; gives what was removed.
 
-    Kept: the `keep_last` newest, the `keep_best` with the highest evaluation reward, and what best.json
-    names. Those that a resume left behind go first.
+    Kept: the `keep_last` newest and, beside them, those that somebody asked for; the `keep_best` with the highest
+    evaluation reward, and what best.json names. Those that a resume left behind go first.
     """
     found = list_checkpoints(folder)
     checkpoints = counting(found, resumes)
     scored = [c for c in checkpoints if c.eval_reward is not None]
     best = sorted(scored, key=lambda c: (c.eval_reward, -c.step), reverse=True)[:keep_best]
-    kept = {c.path.name for c in [*checkpoints[-max(1, keep_last) :], *best]}
+    asked, own = ([c for c in checkpoints if c.asked is by_hand] for by_hand in (True, False))
+    kept = {c.path.name for c in [*own[-max(1, keep_last) :], *asked, *best]}
     if keep_best:
         kept.add(_pointed(folder / "best.json"))
     resumable = [c for c in checkpoints if c.resumable]

@@ -93,7 +93,7 @@ class RunLock:
         try:
             os.write(fd, encode_line(self._content()))
             os.fsync(fd)
-            _flock(fd)
+            try_flock(fd)
             os.link(self.paths.root / name, self.paths.lock, follow_symlinks=False)
         except FileExistsError:
             os.close(fd)
@@ -113,7 +113,7 @@ class RunLock:
             fd = self.paths.open("lock", os.O_RDWR | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
             return False
-        _flock(fd)
+        try_flock(fd)
         os.write(fd, encode_line(self._content()))
         os.fsync(fd)
         self._fd = fd
@@ -131,7 +131,7 @@ class RunLock:
         holder, identity = _holder(os.pread(old, 1 << 16, 0))
         if not watched:
             watched = self._check_stale(holder, identity)
-        if not _flock(old):
+        if not try_flock(old):
             raise RunLocked(_message(self.paths, holder), holder)
         if _same_file(old, self.paths):
             self.paths.lock.unlink(missing_ok=True)
@@ -197,7 +197,7 @@ def _same_file(fd: int, paths: RunPaths) -> bool:
         return False
 
 
-def _flock(fd: int) -> bool:
+def try_flock(fd: int) -> bool:
     """False: another process holds it. Where flock does not work the file alone has to do."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trainer.rundir.jsonl import Json
 
@@ -43,13 +43,13 @@ def merge_metrics(lines: Iterable[Json], resumes: Iterable[Resumed] = ()) -> lis
     """
     resumes = list(resumes)
     kept = [line for line in lines if counts(line, resumes)]
-    last_eval = {line.get("iteration"): line.get("attempt") for line in kept if "eval_step" in line}
+    last_eval = {_whole(line, "iteration", 0): _whole(line, "attempt", 1) for line in kept if "eval_step" in line}
     merged: dict[tuple[int, int], Json] = {}
     for line in kept:
-        if "eval_step" in line and line.get("attempt") != last_eval[line.get("iteration")]:
+        attempt = _whole(line, "attempt", 1)
+        if "eval_step" in line and attempt != last_eval[_whole(line, "iteration", 0)]:
             continue
-        key = (line.get("attempt") or 1, line.get("step") or 0)
-        merged.setdefault(key, {}).update(line)
+        merged.setdefault((attempt, _whole(line, "step", 0)), {}).update(line)
     return [merged[key] for key in sorted(merged)]
 
 
@@ -62,7 +62,8 @@ def merge_updates(lines: Iterable[Json]) -> Json:
     merged: Json = {}
     for line in lines:
         fields = {k: v for k, v in line.items() if k not in ("n", "attempt", "step", "iteration", "kind", "cut")}
-        branch = fields.pop("branch", None)
+        branch = _whole(fields, "branch")
+        fields.pop("branch", None)
         if line.get("kind") == "use":
             fields["step"] = line.get("step")
         if line.get("kind") == "group" and "iteration" in line:
@@ -74,3 +75,9 @@ def merge_updates(lines: Iterable[Json]) -> Json:
             if line.get("kind") == "mask":
                 merged.update({key: value for key, value in fields.items() if key in ("excl", "detail")})
     return merged
+
+
+def _whole(line: Json, name: str, otherwise: Any = None) -> Any:
+    """A whole number of a line, which may be damaged; `otherwise` where it is none."""
+    value = line.get(name)
+    return value if isinstance(value, int) else otherwise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -194,6 +194,15 @@ def merged(status: RunStatus, changes: Mapping[str, Any]) -> RunStatus:
         return msgspec.convert(document, RunStatus)
     except msgspec.ValidationError as error:
         raise ValueError(f"status: {error}") from error
+
+
+def warned(known: Sequence[Warned], code: str, text: str, at: str) -> tuple[list[Warned], bool]:
+    """`known` with one more warning, or one counted again; whether it is new. `at`: ISO 8601."""
+    for place, entry in enumerate(known):
+        if (entry.code, entry.text) == (code, text):
+            again = Warned(code=code, text=text, count=entry.count + 1, last_at=at)
+            return [*known[:place], again, *known[place + 1 :]], False
+    return [*known, Warned(code=code, text=text, last_at=at)], True
 
 
 def with_latest(status: RunStatus, values: Mapping[str, float]) -> None:

@@ -1,10 +1,10 @@
-"""The key of a task app server: where it comes from and how a request is checked (WIRE 1.2)."""
+"""The key of a task app: where it comes from, the headers that carry it, how a request is checked (WIRE 1.2)."""
 
 from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 KEY_NAMES = ("ENVIRONMENT_API_KEY", "dev_environment_api_key", "DEV_ENVIRONMENT_API_KEY")
 ALIASES_NAME = "ENVIRONMENT_API_KEY_ALIASES"
@@ -19,6 +19,13 @@ def valid_keys(environ: Mapping[str, str] = os.environ) -> list[str]:
     """The key (the first of its names that is set) and its aliases; empty if there is no key."""
     key = next((value for name in KEY_NAMES if (value := environ.get(name, "").strip())), None)
     return [key, *split_keys(environ.get(ALIASES_NAME, ""))] if key else []
+
+
+def auth_headers(keys: Sequence[str]) -> dict[str, str]:
+    """The key in all three headers that task apps read; keys[0] is the key, the rest aliases."""
+    if not keys:
+        return {}
+    return {"X-API-Key": keys[0], "X-API-Keys": ",".join(keys), "Authorization": f"Bearer {keys[0]}"}
 
 
 def keys_of_request(headers: Mapping[str, str]) -> list[str]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import AsyncIterator, Iterable
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
 
 import httpx
 
+from trainer.taskapp.errors import EVIDENCE_CHARS, RolloutFailure
+
 PIECE = 1 << 16
+MAX_BODY_BYTES = 64 * 2**20
+MAX_VALUES = 2_000_000  # of a body: as objects an empty list takes twenty times its three bytes
 ACCEPTED = {"Accept-Encoding": "gzip"}  # what `parts` can read
 _SHORTEST_KEY = 8  # characters; a shorter one would be taken out of ordinary words
 
@@ -40,6 +46,61 @@ async def parts(response: httpx.Response) -> AsyncIterator[bytes]:
             yield piece
             block = inflate.unconsumed_tail
     yield inflate.flush()
+
+
+class Answer:
+    """A response whose body was read up to the size limit. leaked: our key stood in it, and was taken out."""
+
+    def __init__(self, status: int, headers: httpx.Headers, body: bytes, too_large: bool, leaked: bool = False) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.too_large = too_large
+        self.leaked = leaked
+
+    @property
+    def evidence(self) -> str:
+        return self.body[: 4 * EVIDENCE_CHARS].decode("utf-8", "replace")[:EVIDENCE_CHARS]
+
+    def json(self) -> Any:
+        """The decoded body; raises `RolloutFailure` bad_json with the byte where it ends to be JSON."""
+        if self.too_large:
+            limit = f"the answer is over {MAX_BODY_BYTES} bytes; reading stopped"
+            raise RolloutFailure("bad_json", {"at": len(self.body)}, limit, retryable=False)
+        if sum(map(self.body.count, (b",", b"[", b"{"))) > MAX_VALUES:
+            limit = f"the answer has more than {MAX_VALUES:,} values"
+            raise RolloutFailure("bad_json", {"at": 0}, limit, retryable=False)
+        try:
+            text = self.body.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise RolloutFailure("bad_json", {"at": error.start}, self.evidence) from None
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            at = len(text[: error.pos].encode())
+            raise RolloutFailure("bad_json", {"at": at}, self.evidence) from None
+        except (ValueError, RecursionError):  # an integer of thousands of digits; nesting without end
+            raise RolloutFailure("bad_json", {"at": 0}, self.evidence) from None
+
+    def json_or_none(self) -> Any:
+        try:
+            return self.json()
+        except RolloutFailure:
+            return None
+
+
+async def read(response: httpx.Response, echoes: Echoes) -> Answer:
+    """The body up to the size limit, without our keys: an app that echoes our headers brings them into no record."""
+    body = bytearray()
+    too_large = False
+    async for part in parts(response):
+        body += part
+        if too_large := len(body) > MAX_BODY_BYTES:
+            del body[4 * EVIDENCE_CHARS :]
+            break
+    given = bytes(body)
+    content = echoes.hidden(given)
+    return Answer(response.status_code, response.headers, content, too_large, content != given)
 
 
 def no_cookies() -> CookieJar:

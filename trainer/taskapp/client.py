@@ -1,117 +1,37 @@
 """Our side of the task app contract (WIRE 1): health gate, task info, and one rollout request at a time.
 
-Retries of a rollout are the dispatcher's, since every try needs a new correlation id; `backoff` says how long
-to wait. What stops a job is `TaskAppError`; what costs one episode is `RolloutFailure`.
+Retries of a rollout are the dispatcher's, since every try needs a new correlation id. What stops a job is
+`TaskAppError`; what costs one episode is `RolloutFailure`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import math
 import os
-import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx
 
-from trainer.taskapp.bodies import ACCEPTED, Echoes, no_cookies, parts
+from trainer.taskapp.auth import auth_headers
+from trainer.taskapp.bodies import ACCEPTED, Answer, Echoes, no_cookies, read
 from trainer.taskapp.codes import clean
 from trainer.taskapp.contracts import ServiceInfo, TaskInfo, Taskset
-from trainer.taskapp.errors import (
-    EVIDENCE_CHARS,
-    HealthCheckFailed,
-    RolloutFailure,
-    TaskAppError,
-    TaskAppRejected,
-)
+from trainer.taskapp.errors import HealthCheckFailed, RolloutFailure, TaskAppError, TaskAppRejected
 from trainer.taskapp.parse import ParsedRollout, parse_rollout
 from trainer.taskapp.pool import ClientPool
 from trainer.taskapp.reading import Json
 from trainer.taskapp.refusals import cause_of, extra_fields, field_errors, is_unauthorised, without
+from trainer.taskapp.retries import RETRYABLE_STATUS, Sleep, parse_retry_after
 
 GATE_TIMEOUT_S = 10.0
 GATE_WAITS_S = (1.0, 2.0, 4.0, 8.0)
-MAX_BODY_BYTES = 64 * 2**20
 MAX_REDIRECTS = 5
 ABORT_S = 5.0  # an app that does not take an abort by then is left alone
-MAX_RETRY_AFTER_S = 60.0
-RETRYABLE_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
-MAX_VALUES = 2_000_000  # of a body: as objects an empty list takes twenty times its three bytes
-
-Sleep = Callable[[float], Awaitable[None]]
-
-
-def backoff(attempt: int, retry_after: float | None, rng: random.Random) -> float:
-    """Seconds to wait after failed try `attempt` (from 0): 0.5, 1, 2, ... with 25 % of jitter.
-
-    retry_after: what the app asked for in seconds, honoured up to 60.
-    """
-    wait = 0.5 * 2 ** min(attempt, 7) * rng.uniform(0.75, 1.25)
-    return wait if retry_after is None else max(wait, min(retry_after, MAX_RETRY_AFTER_S))
-
-
-def parse_retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds of a `Retry-After` header, given as seconds or as an HTTP date; None if it is neither."""
-    if not value:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            when = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now.timestamp()
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-class Answer:
-    """A response whose body was read up to the size limit. leaked: our key stood in it, and was taken out."""
-
-    def __init__(self, status: int, headers: httpx.Headers, body: bytes, too_large: bool, leaked: bool = False) -> None:
-        self.status = status
-        self.headers = headers
-        self.body = body
-        self.too_large = too_large
-        self.leaked = leaked
-
-    @property
-    def evidence(self) -> str:
-        return self.body[: 4 * EVIDENCE_CHARS].decode("utf-8", "replace")[:EVIDENCE_CHARS]
-
-    def json(self) -> Any:
-        """The decoded body; raises `RolloutFailure` bad_json with the byte where it ends to be JSON."""
-        if self.too_large:
-            limit = f"the answer is over {MAX_BODY_BYTES} bytes; reading stopped"
-            raise RolloutFailure("bad_json", {"at": len(self.body)}, limit, retryable=False)
-        if sum(map(self.body.count, (b",", b"[", b"{"))) > MAX_VALUES:
-            limit = f"the answer has more than {MAX_VALUES:,} values"
-            raise RolloutFailure("bad_json", {"at": 0}, limit, retryable=False)
-        try:
-            text = self.body.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise RolloutFailure("bad_json", {"at": error.start}, self.evidence) from None
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            at = len(text[: error.pos].encode())
-            raise RolloutFailure("bad_json", {"at": at}, self.evidence) from None
-        except (ValueError, RecursionError):  # an integer of thousands of digits; nesting without end
-            raise RolloutFailure("bad_json", {"at": 0}, self.evidence) from None
-
-    def json_or_none(self) -> Any:
-        try:
-            return self.json()
-        except RolloutFailure:
-            return None
-
 
 Observe = Callable[[str, str, Any, Answer | None, float], None]
 
@@ -337,11 +257,11 @@ class TaskAppClient:
         url = httpx.URL(self.base_url + path)
         if params:
             url = url.copy_merge_params(params)
-        for _ in range(MAX_REDIRECTS + 1):
+        for redirects in range(MAX_REDIRECTS + 1):
             began, answer = time.monotonic(), None
             try:
                 async with self._pool.client() as http, http.stream(method, url, json=json) as response:
-                    answer = await self._read(response)
+                    answer = await read(response, self._echoes)
             finally:
                 if self._observe is not None:
                     self._observe(method, str(url), json, answer, time.monotonic() - began)
@@ -354,23 +274,12 @@ class TaskAppClient:
                 target = httpx.URL()
             if _origin(target) != _origin(url):
                 raise self._rejected("redirect", answer, "the task app redirects to another address")
+            if redirects == MAX_REDIRECTS:
+                raise self._rejected("redirect", answer, f"the task app redirects more than {MAX_REDIRECTS} times")
             url = target
             if response.status_code == 303:
                 method, json = "GET", None
-        raise self._rejected("redirect", answer, f"the task app redirects more than {MAX_REDIRECTS} times")
-
-    async def _read(self, response: httpx.Response) -> Answer:
-        """An app that echoes our headers must not bring the key into a record."""
-        body = bytearray()
-        too_large = False
-        async for part in parts(response):
-            body += part
-            if too_large := len(body) > MAX_BODY_BYTES:
-                del body[4 * EVIDENCE_CHARS :]
-                break
-        given = bytes(body)
-        content = self._echoes.hidden(given)
-        return Answer(response.status_code, response.headers, content, too_large, content != given)
+        raise AssertionError("the last request returns or raises")
 
     def _shown(self) -> str:
         """The base URL without a password in it."""
@@ -400,13 +309,6 @@ def _check_url_and_keys(url: str, keys: Sequence[str]) -> None:
     if not all(key.isascii() and key.isprintable() for key in keys):
         hint = "Set it to printable ASCII characters, here and where the task app is started"
         raise TaskAppError("ENVIRONMENT_API_KEY holds characters that no HTTP header can carry", hint)
-
-
-def auth_headers(keys: Sequence[str]) -> dict[str, str]:
-    """The key in all three headers that task apps read (WIRE 1.2); keys[0] is the key, the rest aliases."""
-    if not keys:
-        return {}
-    return {"X-API-Key": keys[0], "X-API-Keys": ",".join(keys), "Authorization": f"Bearer {keys[0]}"}
 
 
 def _is_loopback(url: str) -> bool:

@@ -60,6 +60,12 @@ CODES: dict[str, Code] = {
     "step_skipped": Code("a", False, "step {step} was skipped: {what} is not finite"),
 }
 
+# Those that are the task app's doing.
+THE_APPS = tuple(
+    "http_error http_rejected timeout bad_json wrong_shape reward_missing reward_not_finite no_steps "
+    "multiple_trajectories aborted call_aborted app_error no_recorded_call cid_mismatch".split()
+)
+
 WARNINGS: dict[str, str] = {
     "no_id_echo": "the app does not echo the correlation id",
     "no_inference_url_echo": "the app does not echo the inference URL",

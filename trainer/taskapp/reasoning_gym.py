@@ -26,7 +26,8 @@ from trainer.taskapp.contracts import Json, RolloutRequest
 from trainer.taskapp.errors import TaskAppError
 from trainer.taskapp.llm import ChatClient
 from trainer.taskapp.reading import mapping
-from trainer.taskapp.server import TaskAppConfig, refuse
+from trainer.taskapp.replies import refuse
+from trainer.taskapp.server import TaskAppConfig
 
 INSTALL = "pip install reasoning-gym"
 SPLITS = {"train": range(0, 10_000), "test": range(10_000, 11_000)}

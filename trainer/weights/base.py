@@ -44,6 +44,21 @@ class SyncReport:
     canary: CanaryFigures | None = None
     resent: bool = False  # a first canary failed; this is the second sending, which passed
 
+    def facts(self) -> dict[str, Any]:
+        """What its event tells (WIRE 3.5)."""
+        canary = self.canary
+        return {
+            "version": self.version,
+            "seconds": self.seconds,
+            "bytes": self.bytes,
+            "mode": self.mode,
+            "rounding_gap": self.rounding_gap,
+            "verified": self.verified,
+            "canary": None
+            if canary is None
+            else {"slope": canary.slope, "residual": canary.residual, "noise": canary.noise},
+        }
+
     def metrics(self) -> dict[str, float]:
         """By the names of DESIGN 7; empty if no canary was due."""
         if self.canary is None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, sqrt
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ TOP = 20  # K, candidates a prefix: what engines give
 SLOPE = (0.7, 1.3)
 RESIDUAL = 3.0  # times the noise
 RESOLUTION = 1e-6  # of a log-probability in fp32: no noise is taken for smaller
+# Noise that another engine with the same weights may have in this dtype, in nats. bf16 rounds a logit of 16 to 0.06;
+# kernels that compute fp32 in TF32 are off by some 1e-3.
+EXPLAINED = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 3e-2}
+FAR = 10.0  # times that noise, or the one that a run measured: no noise any more, but other weights
 Verdict = Literal["verified", "undecided", "failed"]
 SEVERITY: tuple[Verdict, ...] = ("verified", "undecided", "failed")
 Tops = Sequence[Mapping[int, float]]  # by prefix: the engine's likeliest tokens and their log-probabilities
@@ -41,7 +45,9 @@ class Reading:
 
     @property
     def noise(self) -> float:
-        """Spread of engine minus learner where both have the same weights, in nats."""
+        """Spread of engine minus learner where both have the same weights, in nats; inf where one is not finite."""
+        if not (np.isfinite(self.engine).all() and np.isfinite(self.learner).all()):
+            return inf
         return max(float((self.engine - self.learner).std()), RESOLUTION)
 
 
@@ -56,6 +62,17 @@ class Finding:
     noise: float  # that it was held against, in nats
 
 
+class Measured(Protocol):
+    """A finding, or the figures of a report."""
+
+    @property
+    def slope(self) -> float | None: ...
+    @property
+    def residual(self) -> float: ...
+    @property
+    def noise(self) -> float: ...
+
+
 def candidates(tops: Tops) -> tuple[NDArray[np.int32], Floats]:
     """Tokens and log-probabilities [P, K] of what the engine answered. ValueError where it gave too few."""
     least = min((len(top) for top in tops), default=0)
@@ -64,6 +81,12 @@ def candidates(tops: Tops) -> tuple[NDArray[np.int32], Floats]:
     best = [sorted(top.items(), key=lambda entry: -entry[1])[: min(TOP, least)] for top in tops]
     tokens = np.array([[token for token, _ in row] for row in best], np.int32)
     return tokens, np.array([[logp for _, logp in row] for row in best], np.float32)
+
+
+def most_noise(measured: float | None, dtype: str) -> float:
+    """What engine and learner may differ by where both have the same weights, in nats. `measured`: by an earlier run
+    of these weights, if one did."""
+    return FAR * max(measured or 0.0, EXPLAINED[dtype])
 
 
 def judge(before: Reading, tops: Tops, learner: Floats, now: Reading, noise: float) -> Finding:
@@ -94,6 +117,12 @@ def judge(before: Reading, tops: Tops, learner: Floats, now: Reading, noise: flo
     slope, residual = line(of_learner, of_engine)
     good = SLOPE[0] <= slope <= SLOPE[1] and residual < RESIDUAL * noise
     return Finding("verified" if good else "failed", slope, residual, change, noise)
+
+
+def in_words(found: Measured) -> str:
+    """The figures, each with what would be right."""
+    slope = "" if found.slope is None else f"slope {found.slope:.2f} where {SLOPE[0]:g} to {SLOPE[1]:g} is right, "
+    return f"{slope}residual {found.residual / found.noise:.1f} times the noise where below {RESIDUAL:g} is right"
 
 
 def line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:

@@ -72,11 +72,11 @@ class DirectSync(WeightSync):
         )
 
     async def _send(self, version: int) -> SendResult:
+        sent: SendResult
         if self._way == "ipc":
             sent = await self._learner.send()
             await self._engine.receive(sent.update, version)
             return sent
-        sent: SendResult
         sent, _ = await together(self._learner.send(), self._engine.receive(self._layout, version))
         return sent
 

@@ -11,14 +11,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.inference.engine import Engine, EngineError, Sampling
+from trainer.inference.engine import Engine, EngineConfigError, EngineError, Sampling
 from trainer.learner.client import LearnerProcess
 from trainer.weights.canary import TOP, Floats, Reading, Tops
-from trainer.weights.prefixes import ENDS
+from trainer.weights.prefixes import ENDS, PASSAGES, prefixes
 
 Ids = NDArray[np.int32]
 # One token, sampled as training's are: by the same endpoint, under the same name and cache salt.
 _ONE = Sampling(temperature=0.0, max_tokens=1, seed=0, top_logprobs=TOP)
+
+
+async def prefixes_of(engine: Engine) -> list[Ids]:
+    """In the tokens of its model. Raises EngineError; EngineConfigError where its context cannot hold them."""
+    passages = [await engine.tokenize(text) for text in PASSAGES]
+    try:
+        return prefixes(passages, engine.cache_block, engine.max_model_len)
+    except ValueError as error:
+        raise EngineConfigError(str(error)) from None
 
 
 async def ask_engine(engine: Engine, prefixes: Sequence[Ids]) -> Tops:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from trainer.inference.engine import Engine, EngineError
 from trainer.learner.client import LearnerProcess
@@ -18,9 +18,8 @@ from trainer.weights.base import (
     WeightSyncMismatch,
     bounded,
 )
-from trainer.weights.canary import RESIDUAL, SEVERITY, SLOPE, Finding, Reading, candidates, judge
-from trainer.weights.prefixes import PASSAGES, prefixes
-from trainer.weights.readings import Ids, ask_engine, ask_learner, pack_reading, unpack_reading
+from trainer.weights.canary import SEVERITY, Finding, Reading, candidates, in_words, judge
+from trainer.weights.readings import Ids, ask_engine, ask_learner, pack_reading, prefixes_of, unpack_reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +88,11 @@ class VerifiedSync(WeightSync):
             resent=resent,
         )
 
+    @property
+    def noise(self) -> float:
+        """Of the noisiest replica at the first check, in nats; 0 before it."""
+        return max((known.noise for known in self._known.values()), default=0.0)
+
     def _due(self) -> bool:
         if not self.verify_every_k:
             return False
@@ -101,8 +105,7 @@ class VerifiedSync(WeightSync):
 
     async def _read(self) -> list[Finding]:
         if not self._prefixes:
-            passages = [await self._engine.tokenize(text) for text in PASSAGES]
-            self._prefixes = prefixes(passages, self._engine.cache_block, self._engine.max_model_len)
+            self._prefixes = await prefixes_of(self._engine)
             self._mark = zlib.crc32(b"".join(ids.tobytes() for ids in self._prefixes))
         steps = self._learner.steps
         self._adopt_stored()
@@ -131,7 +134,7 @@ class VerifiedSync(WeightSync):
                 self._known[replica] = replace(before[replica], reading=reading)
         return findings
 
-    def _count(self, findings: list[Finding]) -> bool | str | None:
+    def _count(self, findings: list[Finding]) -> Literal[True, "undecided"] | None:
         """Into `verified` of the report."""
         verdict = _worst(findings)
         self._pending = verdict == "undecided"
@@ -163,7 +166,8 @@ class VerifiedSync(WeightSync):
     def restore_canary(self, state: dict[str, Any] | None) -> None:
         """Another number of replicas, other prefixes, or a state that cannot be read: the canary begins anew."""
         try:
-            stored = [_Verified(unpack_reading(entry), float(entry["noise"])) for entry in (state or {})["replicas"]]
+            state = state or {}
+            stored = [_Verified(unpack_reading(entry), float(entry["noise"])) for entry in state["replicas"]]
             self._checked_at, self._undecided = int(state["checked_at"]), int(state["undecided"])
             self._failed, mark = int(state["failed"]), int(state["prefixes"])
         except (KeyError, TypeError, ValueError):
@@ -193,10 +197,7 @@ def _shown(findings: list[Finding]) -> Finding:
 
 
 def _mismatch(version: int, updates: int, finding: Finding) -> str:
-    slope = "" if finding.slope is None else f"slope {finding.slope:.2f} where {SLOPE[0]:g} to {SLOPE[1]:g} is right, "
-    times = finding.residual / finding.noise
     return (
         f"the engine confirmed weight version {version} ({updates} updates) twice and does not run it: its "
-        f"log-probabilities did not change as the learner's did ({slope}residual {times:.1f} times "
-        f"the noise where below {RESIDUAL:g} is right)"
+        f"log-probabilities did not change as the learner's did ({in_words(finding)})"
     )

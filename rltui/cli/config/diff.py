@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,10 +10,11 @@ from dataclasses import replace
 from rltui.cli.config.values import Leaf, leaves, origin_text
 from rltui.cli.configs import add_examples, columns, counted, open_config, printable, refusal, run_folder
 from rltui.cli.output import FINDINGS, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.model.ran_with import run_values
+from rltui.sources.base import Unreadable
 from rltui.text import ELLIPSIS, fit, width
 from trainer.config import ConfigError
 from trainer.config.toml_values import format_key, format_value, same
-from trainer.rundir.layout import RunPaths
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,11 +57,9 @@ def _side(name: str, *, allow_unknown: bool) -> dict[str, Leaf]:
     if folder is None or resolved is None or not resolved.exists():
         return leaves(open_config(str(folder or name), allow_unknown=allow_unknown).resolved()["values"])
     try:
-        return leaves(json.loads(RunPaths(folder).read("resolved.json"))["values"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CliError(
-            f"{resolved} cannot be read ({type(error).__name__}); compare {folder / 'config.toml'} instead"
-        ) from error
+        return leaves((run_values(folder) or {})["values"])
+    except (Unreadable, KeyError) as error:
+        raise CliError(f"{resolved} cannot be read; compare {folder / 'config.toml'} instead") from error
 
 
 def _differences(key: str, a: Leaf | None, b: Leaf | None) -> Iterator[tuple[str, Leaf | None, Leaf | None]]:

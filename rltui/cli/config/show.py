@@ -7,9 +7,19 @@ import sys
 from collections.abc import Iterator
 
 from rltui.cli.config.values import Leaf, leaves, name_in, origin_text, section_of
-from rltui.cli.configs import add_examples, add_loading_options, columns, open_config, refusal
+from rltui.cli.configs import (
+    STDIN,
+    add_examples,
+    add_loading_options,
+    columns,
+    open_config,
+    refusal,
+    run_folder,
+)
 from rltui.cli.keynames import chosen
-from rltui.cli.output import OK, add_data_options, emit, say
+from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say
+from rltui.model.ran_with import run_values
+from rltui.sources.base import Unreadable
 from rltui.text import clean, fit, width
 from trainer.config import ConfigError
 from trainer.config.check import missing_keys
@@ -19,7 +29,7 @@ WIDEST = 40  # cells of `key = value` up to which the origins stand in one colum
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a config, a run's folder, or - for stdin")
+    parser.add_argument("file", metavar="FILE", help="a config, a run (what it runs with), or - for stdin")
     parser.add_argument("name", nargs="?", metavar="SECTION|KEY", help="only this part")
     parser.add_argument("--origin", action="store_true", help="where each value comes from, as a comment")
     which = parser.add_mutually_exclusive_group()
@@ -37,10 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     try:
-        loaded = open_config(args.file, args.sets, allow_unknown=args.allow_unknown)
+        resolved = _of_run(args) or open_config(args.file, args.sets, allow_unknown=args.allow_unknown).resolved()
     except ConfigError as error:
         raise refusal(error, "nothing to show") from error
-    resolved = loaded.resolved()
     shown = _selected(leaves(resolved["values"]), args)
     whole = args.name is None and not args.given
     data = resolved if whole else {"file": args.file, "keys": {leaf.key: leaf.as_dict() for leaf in shown}}
@@ -49,6 +58,15 @@ def run(args: argparse.Namespace) -> int:
         for line in _lines(shown, origins=args.origin):
             say(line, sys.stdout)
     return OK
+
+
+def _of_run(args: argparse.Namespace) -> Json | None:
+    """What a run runs with; None: no run is meant, or --set asks for what its config would be. CliError."""
+    folder = None if args.sets or args.file == STDIN else run_folder(args.file)
+    try:
+        return run_values(folder) if folder is not None else None
+    except Unreadable as error:
+        raise CliError(f"{folder}: {error}; rltui config show {folder}/config.toml reads the config alone") from error
 
 
 def _selected(found: dict[str, Leaf], args: argparse.Namespace) -> list[Leaf]:

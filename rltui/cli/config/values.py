@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rltui.cli.output import Json
+from rltui.model.ran_with import LIVE
 from trainer.config.keys import all_keys
 from trainer.config.toml_values import format_key, split_key
 
-GIVEN = ("file", "env", "override", "set", "migrated")  # origins of what somebody wrote
+GIVEN = ("file", "env", "override", "set", "migrated", LIVE)  # origins of what somebody wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,7 @@ def _walk(node: Mapping[str, Any], prefix: str) -> Iterator[Leaf]:
         if not isinstance(item, Mapping):
             continue  # no leaf of ours: a later schema's
         if isinstance(item.get("origin"), str):
-            parts = {part: item.get(part) for part in ("value", "origin", "at", "was", "note")}
-            yield Leaf(key, **parts)
+            yield Leaf(key, item.get("value"), item["origin"], item.get("at"), item.get("was"), item.get("note"))
         else:
             yield from _walk(item, f"{key}.")
 
@@ -83,7 +83,7 @@ def origin_text(leaf: Leaf | Json) -> str:
     data = leaf.as_dict() if isinstance(leaf, Leaf) else leaf
     at, was, note = data.get("at"), data.get("was"), data.get("note")
     match data["origin"]:
-        case "file" | "set":
+        case "file" | "set" | "live":
             text = at or data["origin"]
         case "env" | "override":
             text = f"{data['origin']} {at}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from rltui.doctor.record import GIVEN, Record
 from rltui.doctor.rule import Bands, Reading, State, none, rule
+from rltui.model.ran_with import LIVE
 
 IGNORED = ("no_effect", "judge_off", "step_rewards", "local_engine", "unknown")
+ELSEWHERE = ("env", "override", "set", LIVE)  # origins of what somebody gave, not in the file
 MOST = 3  # that are named
 
 
@@ -49,14 +51,24 @@ def as_written(record: Record, band: Bands) -> Reading:
         for item in record.warnings
         if item.get("code") in IGNORED and item.get("key") != "training.lora.dropout"
     ]
+    elsewhere = [
+        f"{key} is {leaf.get('value')} ({leaf.get('at') or leaf.get('origin')})"
+        for key, leaf in record.leaves.items()
+        if leaf.get("origin") in ELSEWHERE
+    ]
     found = changed + ignored
-    more = f" And {len(found) - MOST} more." if len(found) > MOST else ""
-    told = " ".join(f"{text}." for _, text in found[:MOST]) + more
     return Reading(
         State.WATCH if found else State.OK,
         float(len(found)),
         f"{len(found)} differ" if len(found) != 1 else "1 differs",
         "none",
-        told or "Every value runs as it is written.",
+        " ".join(filter(None, (_some([text for _, text in found]), _some(elsewhere))))
+        or "Every value runs as the file has it.",
         keys=tuple(dict.fromkeys(key for key, _ in found[:MOST])),
     )
+
+
+def _some(texts: list[str]) -> str:
+    """The first ones as sentences, and how many more there are."""
+    more = f" And {len(texts) - MOST} more." if len(texts) > MOST else ""
+    return " ".join(f"{text}." for text in texts[:MOST]) + more

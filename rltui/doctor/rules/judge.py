@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rltui.doctor.maths import mean, slope
 from rltui.doctor.record import Record
 from rltui.doctor.rule import Bands, Reading, State, none, over, percent, rule, under, worst
 
+UNPARSABLE = "judge_unparsable"
 PARTS = ("env", "event", "outcome")
 
 
@@ -21,7 +24,7 @@ def agreement(record: Record, band: Bands) -> Reading:
     window = int(band["window"])
     found = record.recent("judge/agreement", window)
     if len(found) < 5:
-        return none("needs 5 iterations" if found else "no judge was asked")
+        return none("needs 5 iterations" if found or record.judge_calls else "no judge was asked")
     here = mean(found)
     apart = ""
     lines = [slope(*zip(*points, strict=True)) for points in _pair(record, window)]
@@ -35,7 +38,8 @@ def agreement(record: Record, band: Bands) -> Reading:
         here,
         f"{here:.2f}",
         f"> {band['watch']:g}",
-        f"The rank correlation of the judge's scores with the task's reward is {here:.2f}.{apart}",
+        f"The rank correlation of the judge's scores with the task's reward is {here:.2f}, the mean of "
+        f"{len(found)} iterations.{apart}",
     )
 
 
@@ -84,7 +88,7 @@ def parts(record: Record, band: Bands) -> Reading:
 @rule(
     "D28",
     "judge failures",
-    "The judge is at its limit, hangs, or is a slow model.",
+    "The judge is at its limit, hangs, is a slow model, or does not answer in the form that it is asked for.",
     ("judge.timeout_s", "judge.options.max_concurrency", "judge.options.model"),
     metrics=("judge/failed", "judge/latency", "time/wait_for_judge"),
     window="20 iterations",
@@ -92,9 +96,10 @@ def parts(record: Record, band: Bands) -> Reading:
 def answers(record: Record, band: Bands) -> Reading:
     window = int(band["window"])
     failed, latency = record.recent("judge/failed", window), record.recent("judge/latency", window)
-    if not failed and not latency:
+    if not failed and not latency and not record.judge_calls:
         return none("no judge was asked")
     return worst(
+        _tries(record, band),
         _failed(record, failed, band),
         _latency(record, latency, band),
         _waited(record, window, band),
@@ -113,6 +118,27 @@ def _failed(record: Record, failed: list[float], band: Bands) -> Reading | None:
         percent(share),
         f"< {percent(band['failed'])}",
         f"{percent(share)} of the episodes got no score; they are left out, never counted as 0.",
+    )
+
+
+def _tries(record: Record, band: Bands) -> Reading | None:
+    """Of the newest tries, whether or not an iteration has closed: an episode may get its score at a later one."""
+    calls = record.judge_calls
+    if not calls:
+        return None
+    codes = Counter(code for _, code in calls if code)
+    failed = sum(codes.values())
+    unparsable = codes[UNPARSABLE] > failed / 2
+    words = {UNPARSABLE: "replies could not be read"}
+    told = ", ".join(f"{count} {words.get(code, f'by {code}')}" for code, count in codes.most_common(3))
+    share = failed / len(calls)
+    return Reading(
+        over(share, band["calls"], band["calls_act"]),
+        share,
+        percent(share),
+        f"< {percent(band['calls'])} of tries",
+        f"{failed} of the newest {len(calls)} tries at the judge gave no score{f': {told}' if told else ''}.",
+        keys=("judge.options.rubric_overrides", "judge.options.model") if unparsable else (),
     )
 
 

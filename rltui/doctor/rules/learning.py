@@ -13,6 +13,8 @@ from rltui.words import short
 
 UPDATE, NORM, CLIPPED, SKIPPED = "optim/update_ratio", "optim/grad_norm", "optim/clipped_frac", "optim/skipped"
 TRAINABLE = "batch/trainable_frac"
+CLIP = ("gspo/clip_frac_low", "gspo/clip_frac_high")
+ALL = 1 - 1e-6
 CUTS = ("stop/max_turns", "stop/call_limit", "stop/context_overflow")
 LEAST = 10  # values at the start that something is compared with
 
@@ -20,13 +22,16 @@ LEAST = 10  # values at the start that something is compared with
 @rule(
     "D08",
     "entropy",
-    "Low: the policy has collapsed to one answer. High: it is falling apart.",
+    "Low: the policy has collapsed to one answer. High: it is falling apart. Without any gradient: a step was so large "
+    "that it answers to nothing any more.",
     ("training.learning_rate", "policy.temperature"),
-    metrics=("entropy",),
+    metrics=("entropy", NORM),
     window="20 steps",
 )
 def entropy(record: Record, band: Bands) -> Reading:
     window = int(band["window"])
+    if len(still := _still(record, window)) >= band["still"]:
+        return _gone(record, still)
     first, now = record.first("entropy", window), record.recent("entropy", window)
     if len(first) < LEAST or record.count("entropy") < window + LEAST:
         return none(f"needs {window + LEAST} steps, has {record.count('entropy')}")
@@ -43,6 +48,33 @@ def entropy(record: Record, band: Bands) -> Reading:
         percent(factor),
         f"{100 * band['low']:.0f}–{percent(band['high'])}",
         f"The entropy is {short(here)} now and was {short(start)} in the first {window} steps.",
+    )
+
+
+def _still(record: Record, window: int) -> list[float]:
+    """The last steps in a row, newest first, whose episodes left a gradient of exactly 0 though no clip took it all."""
+    trained = dict(record.within(TRAINABLE, window))
+    clips = [dict(record.within(name, window)) for name in CLIP]
+    found = []
+    for step, norm in reversed(record.within(NORM, window)):
+        if norm != 0 or not trained.get(step) or sum(clip.get(step, 0.0) for clip in clips) > ALL:
+            break
+        found.append(step)
+    return found
+
+
+def _gone(record: Record, still: list[float]) -> Reading:
+    here = record.last("entropy")
+    told = f" The entropy is {short(here)}." if here is not None else ""
+    return Reading(
+        State.ACT,
+        0.0,
+        f"without gradient in {len(still)} steps",
+        "a gradient",
+        f"The gradient is exactly 0 since step {still[-1]:.0f}: nothing is learned any more.{told} Go back to a "
+        "checkpoint from before, with a lower rate.",
+        metric=NORM,
+        keys=("training.learning_rate",),
     )
 
 
@@ -190,7 +222,8 @@ def too_small(record: Record, band: Bands) -> Reading:
 @rule(
     "D22",
     "gradient norm",
-    "A spike: a bad batch, the rate, or a ratio far out. Clipped all the time: max_grad_norm sets the size of a step.",
+    "A spike: a bad batch, the rate, or a ratio far out. Clipped often, and unevenly: the large gradients, which may "
+    "be the ones that teach, count for less.",
     ("training.learning_rate", "training.max_grad_norm"),
     metrics=(NORM, CLIPPED),
     window="50 steps",
@@ -211,19 +244,20 @@ def even(record: Record, band: Bands) -> Reading:
         f"< {times(band['spike'])}",
         f"The largest gradient of the last {len(norms)} steps is {short(top)}, at step {step:.0f}; the median is "
         f"{short(middle)}.",
+        keys=("training.learning_rate",),
     )
     if not clipped:
         return spike
-    share = mean(clipped)
+    share, alike = mean(clipped), factor <= band["even"]
+    told = f"{percent(share)} of the gradients were clipped to training.max_grad_norm; the median is {short(middle)}."
     often = Reading(
-        over(share, band["clipped"]),
+        State.OK if alike else over(share, band["clipped"]),
         share,
         f"{percent(share)} clipped",
         f"< {percent(band['clipped'])}",
-        f"{percent(share)} of the gradients were clipped to training.max_grad_norm. Where these are no "
-        f"spikes, raise it: the median is {short(middle)}.",
+        f"{told} They are much alike, so AdamW takes the factor out again." if alike else told,
         metric=CLIPPED,
-        keys=("training.max_grad_norm", "training.learning_rate"),
+        keys=("training.max_grad_norm",),
     )
     return worst(spike, often)
 

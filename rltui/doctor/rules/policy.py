@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rltui.doctor.maths import mean
 from rltui.doctor.record import Record
 from rltui.doctor.rule import Bands, Reading, State, none, over, percent, rule, under, worst
@@ -83,7 +85,12 @@ def moving(record: Record, band: Bands) -> Reading:
 )
 def near(record: Record, band: Bands) -> Reading:
     window = int(band["window"])
-    return worst(_ess(record, window, band), _outside(record, window, band))
+    found = worst(_ess(record, window, band), _outside(record, window, band))
+    lags = record.recent("off_policy/max", window)
+    if found.state in (State.OK, State.NONE) or not lags or any(lags):
+        return found
+    told = f"{found.says} None of them was old: the updates of an iteration lead that far by themselves."
+    return replace(found, says=told, keys=("training.learning_rate",))
 
 
 def _ess(record: Record, window: int, band: Bands) -> Reading | None:
@@ -185,11 +192,12 @@ def trained(record: Record, band: Bands) -> Reading:
         return none(f"needs 3 steps, has {len(found)}")
     share = mean(found)
     state = under(share, band["watch"], band["act"])
-    told, keys, metric = f"{percent(share)} of the episodes carry gradient.", (), ""
+    told, metric = f"{percent(share)} of the episodes carry gradient.", ""
+    keys: tuple[str, ...] = ()
     if state is not State.OK:
         code, words, keys, metric = _largest_reason(record, window)
         told += f" The largest reason: {words or code}." if code else ""
-        keys = (*keys, "rollout.max_excluded_fraction")
+        keys = keys if code == "zero_variance" else (*keys, "rollout.max_excluded_fraction")
     return Reading(state, share, percent(share), f"> {percent(band['watch'])}", told, metric=metric, keys=keys)
 
 

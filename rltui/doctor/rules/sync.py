@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltui.doctor.maths import mean
+from rltui.doctor.maths import mean, median
 from rltui.doctor.record import Record
 from rltui.doctor.rule import Bands, Reading, State, none, over, percent, rule, times, worst
 from rltui.words import short
@@ -138,23 +138,27 @@ def _canary_noise(record: Record) -> float | None:
     "D19",
     "weight sync",
     "Sending weights is slow, or has silently stopped.",
-    ("training.weight_sync_interval", "training.weight_sync.direct"),
+    ("training.weight_sync_interval", "training.weight_sync.direct", "training.weight_sync.verify_every_k"),
     metrics=("time/weight_sync",),
     window="20 steps",
 )
 def sending(record: Record, band: Bands) -> Reading:
     if record.value("training.weight_sync.enable") is False:
         return none("training.weight_sync.enable is false: no weights are sent")
-    share = record.share("time/weight_sync", "time/step", int(band["window"]))
+    window = int(band["window"])
+    share = record.share("time/weight_sync", "time/step", window)
     parts: list[Reading | None] = []
     if share is not None and record.count("time/weight_sync") >= 5:
+        seconds = median(record.recent("time/weight_sync", window))
+        direct = () if record.value("training.weight_sync.direct") else ("training.weight_sync.direct",)
         parts.append(
             Reading(
-                over(share, band["share"]),
+                State.OK if seconds < band["seconds"] else over(share, band["share"]),
                 share,
                 f"{percent(share)} of step",
                 f"< {percent(band['share'])}",
-                f"Sending weights takes {percent(share)} of the step.",
+                f"Sending weights takes {percent(share)} of the step, {seconds:.1f} s.",
+                keys=("training.weight_sync_interval", *direct),
             )
         )
     sent, done = record.part("weight_updates"), record.part("step")
@@ -168,7 +172,7 @@ def sending(record: Record, band: Bands) -> Reading:
                 f"{behind:g} intervals",
                 f"< {band['intervals']:g}",
                 f"The engine serves the weights of step {sent}; step {done} is done.",
-                keys=("training.weight_sync_interval", "training.weight_sync.verify_every_k"),
+                keys=("training.weight_sync.verify_every_k",),
             )
         )
     return worst(*parts)

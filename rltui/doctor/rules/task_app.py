@@ -5,12 +5,8 @@ from __future__ import annotations
 from rltui.doctor.maths import quantile
 from rltui.doctor.record import Record
 from rltui.doctor.rule import Bands, Reading, State, none, over, percent, rule, times, worst
+from trainer.taskapp.codes import THE_APPS
 
-# Codes of left-out episodes that are the task app's doing.
-CODES = (
-    "http_error http_rejected timeout bad_json wrong_shape reward_missing reward_not_finite no_steps "
-    "multiple_trajectories aborted call_aborted app_error no_recorded_call cid_mismatch"
-).split()
 WALLS = 50  # episodes, at least, at the start and now
 
 
@@ -19,7 +15,7 @@ WALLS = 50  # episodes, at least, at the start and now
     "task app failures",
     "The task app fails or is overloaded. Its failures are left out and never count as reward 0.",
     ("services.task_url", "rollout.timeout_s", "rollout.max_concurrent_rollouts"),
-    metrics=tuple(f"error/{code}" for code in CODES),
+    metrics=tuple(f"error/{code}" for code in THE_APPS),
     window="20 iterations",
 )
 def holds(record: Record, band: Bands) -> Reading:
@@ -30,7 +26,8 @@ def holds(record: Record, band: Bands) -> Reading:
         first = record.recent_points("reward/mean", iterations)
         since = first[0][0] if first else 0
         counts = {
-            code: sum(y for x, y in record.recent_points(f"error/{code}", iterations) if x >= since) for code in CODES
+            code: sum(y for x, y in record.recent_points(f"error/{code}", iterations) if x >= since)
+            for code in THE_APPS
         }
         share = sum(counts.values()) / (sum(counts.values()) + size * iterations)
         code = max(counts, key=lambda code: counts[code])

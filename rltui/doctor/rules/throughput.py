@@ -15,6 +15,7 @@ STEP = "time/step"
 
 
 TURNS = " With training.max_lag 0 the two take turns."
+SHARED = " Trainer and engine share what they compute on, so no other order would be faster."
 
 
 def _take_turns(record: Record) -> bool:
@@ -24,6 +25,12 @@ def _take_turns(record: Record) -> bool:
 
 def _first(key: str, keys: tuple[str, ...]) -> tuple[str, ...]:
     return (key, *(other for other in keys if other != key))
+
+
+def _there(record: Record, keys: tuple[str, ...]) -> tuple[str, ...]:
+    """On a CPU there are no GPUs to share out."""
+    cpu = record.value("compute.topology.type") == "cpu"
+    return tuple(key for key in keys if not (cpu and key.startswith("compute.topology.gpus_")))
 
 
 @rule(
@@ -39,7 +46,7 @@ def inference_bound(record: Record, band: Bands) -> Reading:
     if record.count(STEP) < 5:
         return none(f"needs 5 steps, has {record.count(STEP)}")
     return worst(
-        _waits(record, band, "batch", "batch", "episodes", ()),
+        _waits(record, band, "batch", "batch", "episodes", inference_bound.keys),
         _waits(record, band, "straggler", "other", "one slow episode", ("rollout.timeout_s", "training.max_lag")),
         _waits(record, band, "eval", "other", "an evaluation", ("evaluation.every_n_iters", "evaluation.instances")),
     )
@@ -55,7 +62,7 @@ def _waits(record: Record, band: Bands, what: str, limit: str, words: str, keys:
     state, turns = over(share, band[limit]), what == "batch" and _take_turns(record)
     if turns:
         told += TURNS
-        keys = _first("training.max_lag", inference_bound.keys)
+        keys = _first("training.max_lag", keys)
         held = record.share("time/wait_for_policy", STEP, int(band["window"])) or 0.0
         if held > share:
             state, told = State.OK, f"{told} The rollouts wait longer."
@@ -66,7 +73,7 @@ def _waits(record: Record, band: Bands, what: str, limit: str, words: str, keys:
         f"< {percent(band[limit])}",
         f"The trainer waits {percent(share)} of the step for {words}.{told}",
         metric=metric,
-        keys=keys,
+        keys=_there(record, keys),
     )
 
 
@@ -83,11 +90,13 @@ def trainer_bound(record: Record, band: Bands) -> Reading:
     held, idle = record.share("time/wait_for_policy", STEP, window), record.recent("rollouter/idle_ratio", window)
     if record.count(STEP) < 5 or held is None:
         return none(f"needs 5 steps, has {record.count(STEP)}")
-    turns, keys, longer = "", (), False
+    turns, keys, longer = "", _there(record, trainer_bound.keys), False
     if _take_turns(record):
-        turns, keys = TURNS, _first("training.max_lag", trainer_bound.keys)
+        turns, keys = TURNS, _first("training.max_lag", keys)
         longer = (record.share("time/wait_for_batch", STEP, window) or 0.0) >= held
-        turns += " The trainer waits longer." if longer else ""
+        shared = record.value("compute.topology.type") in ("cpu", "colocate")
+        turns += SHARED if shared else " The trainer waits longer." if longer else ""
+        longer |= shared
     parts = [
         Reading(
             State.OK if longer else over(held, band["held"]),

@@ -32,6 +32,10 @@ def _interval(one: Outcome, test: Paired | None) -> str:
     return "" if test is None or test.low is None else f"{test.low:+.3f} to {test.high:+.3f}"
 
 
+def _whole(step: float | None) -> int | None:
+    return None if step is None else int(step)
+
+
 def _chance(one: Outcome, test: Paired | None) -> str:
     if test is None or test.p is None:
         return ""
@@ -42,17 +46,19 @@ _STATE = Column("state", 10, lambda one, test: one.state)
 _DIFFERENCE = Column(
     "to base", 8, lambda one, test: "baseline" if test is None else "-   " if test.mean is None else f"{test.mean:+.3f}"
 )
+_P = Column("p", 7, _chance)
 _ALWAYS = (
     Column("step", 9, lambda one, test: steps(one.step, one.steps)),
     Column("reward", 7, lambda one, test: reward(one.reward)),
     Column("eval", 7, lambda one, test: reward(one.eval_reward)),
     _DIFFERENCE,
-    Column("p", 7, _chance),
+    _P,
 )
 _WITH_ROOM = (  # in this order, as long as there is some
     Column("95 % interval", 16, _interval),
+    Column("eval at", 7, lambda one, test: steps(one.eval_step, None)),
     Column("best eval", 9, lambda one, test: reward(one.best_eval)),
-    Column("at step", 7, lambda one, test: steps(one.eval_step, None)),
+    Column("best at", 7, lambda one, test: steps(_whole(one.best_eval_step), None)),
     Column("time", 9, lambda one, test: duration(one.elapsed_s)),
     Column("episodes", 8, lambda one, test: steps(one.episodes, None)),
     Column("tokens", 7, lambda one, test: "-" if one.tokens is None else amount(one.tokens)),
@@ -101,9 +107,13 @@ class OutcomeRows:
         self._rows: Sequence[Outcome] = ()
         self._names: Sequence[str] = ()
         self._tests: Sequence[Paired | None] = ()
+        self._unlike: Sequence[bool] = ()
 
-    def update(self, rows: Sequence[Outcome], names: Sequence[str], tests: Sequence[Paired | None]) -> None:
-        self._rows, self._names, self._tests = rows, names, tests
+    def update(
+        self, rows: Sequence[Outcome], names: Sequence[str], tests: Sequence[Paired | None], unlike: Sequence[bool]
+    ) -> None:
+        """`unlike`: whose reward is another thing than the baseline's; their p stands in the sentence that says so."""
+        self._rows, self._names, self._tests, self._unlike = rows, names, tests, unlike
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -126,7 +136,10 @@ class OutcomeRows:
             return [*parts, Segment("  " + padded(one.error or "", room), look.style("act"))]
         for column in p.columns:
             style = _judged(test, len(self._rows) - 1) if column is _DIFFERENCE else "text"
-            parts.append(Segment(f"  {column.text(one, test):>{column.cells}}", look.style(style)))
+            text = column.text(one, test)
+            if column is _P and text and self._unlike[i]:
+                text, style = "unlike", "watch"
+            parts.append(Segment(f"  {text:>{column.cells}}", look.style(style)))
         return parts
 
 

@@ -190,7 +190,8 @@ class CompareShown(CompareParts):
         values = tuple(map(id, (run.values for run in comparison.runs)))
         if values != self._config_of:
             self._config_of, self._config = values, comparison.config()
-        self.outcome_rows.update(comparison.outcomes(), comparison.names, comparison.tests())
+        unlike = [bool(comparison.unlike_rewards(i, self._config)) for i in range(len(comparison.runs))]
+        self.outcome_rows.update(comparison.outcomes(), comparison.names, comparison.tests(), unlike)
         pane = self.query_one("#outcome", Pane)
         done = len(comparison.runs) - len(reading)
         pane.set_info(f"read {done} of {len(comparison.runs)}" if reading else f"{len(comparison.runs)} runs")

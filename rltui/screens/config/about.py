@@ -29,6 +29,8 @@ def facts(row: Row, view: View) -> Iterator[Said]:
     first = row.problem is not None and row.problem.level == "error"
     for problem in row.problems if first else ():
         yield from _problem(problem)
+    if row.missing:
+        yield "! it must be given", "act"
     if known is not None:
         unit = f" in {known.unit}" if known.unit else ""
         need = " · required" if known.required else ""

@@ -151,7 +151,8 @@ class FormScreen(AppScreen):
         section = self._current()
         if self.search:
             terms = tuple(self.search.lower().split())
-            self.fields.source.put([row for row in self.view.rows if _fits(row, terms)], terms=terms, whole_keys=True)
+            found = sorted((row for row in self.view.rows if _fits(row, terms)), key=lambda row: _nearness(row, terms))
+            self.fields.source.put(found, terms=terms, whole_keys=True)
         elif section is not None:
             rows = [row for row in section.rows if row.used or row.given or row.problems]
             self.fields.source.put(rows)
@@ -358,6 +359,13 @@ def _fits(row: Row, terms: tuple[str, ...]) -> bool:
     known = row.known
     text = f"{row.key} {row.value} {known.help if known is not None else ''} {row.written}".lower()
     return all(term in text for term in terms)
+
+
+def _nearness(row: Row, terms: tuple[str, ...]) -> int:
+    """0: it is called so; 1: the words are in its name; 2: elsewhere, such as in its help."""
+    if terms in ((row.name.lower(),), (row.key.lower(),)):
+        return 0
+    return 1 if all(term in row.key.lower() for term in terms) else 2
 
 
 def _counted(count: int, what: str) -> str:

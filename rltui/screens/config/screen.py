@@ -40,13 +40,14 @@ class ConfigScreen(FilingScreen):
     def __init__(self) -> None:
         super().__init__()
         self._wanted: tuple[Path | None, str] | None = None  # what is being opened
+        self.arrives: str | None = None  # with what is being opened the app comes here; what escape leads to then
         self._of_run: str | None = None  # the run whose config it began with
 
     def on_mount(self) -> None:
         self.set_interval(DISK_S, self._look_at_disk)
         if self._wanted is None:
             last = own_app(self).memory.get("config")
-            if isinstance(last, str) and Path(last).is_file():
+            if isinstance(last, str) and Path(last).is_file() and Path(last).is_relative_to(Path.cwd()):
                 self.open(Path(last))
             else:
                 self._ask_starts()
@@ -82,14 +83,15 @@ class ConfigScreen(FilingScreen):
 
     # Opening
 
-    def open(self, path: Path, key: str = "") -> None:
-        """Edit a file; unsaved edits of the config that is open are kept as a draft."""
+    def open(self, path: Path, key: str = "") -> bool:
+        """Edit a file; unsaved edits of the config that is open are kept as a draft. Whether it is there already."""
         if self.form is not None and self.form.path == path:
             if key:
                 self.go_to(key)
-            return
+            return True
         from_here = partial(self._open_file, path, key)
         self._begin(path, from_here)
+        return False
 
     def begin(self, start: Start) -> None:
         """Open, or begin with, what was chosen."""
@@ -103,17 +105,19 @@ class ConfigScreen(FilingScreen):
         else:
             self.call_after_refresh(self.action_preset)
 
-    def copy_of_run(self, run: str, key: str = "") -> None:
-        """Begin with the config of a run, with the cursor on `key`; one that was begun already is shown as it is."""
+    def copy_of_run(self, run: str, key: str = "") -> bool:
+        """Begin with the config of a run, with the cursor on `key`; one that was begun already is shown as it is.
+        Whether it is there already."""
         if key and self.form is not None and self._of_run == run:
             self.go_to(key)
-            return
+            return True
         self._begin(None, partial(self._open_run, run, key))
         self._of_run = run
+        return False
 
     def _begin(self, path: Path | None, job: Callable[[], None]) -> None:
         self._flush_draft()
-        self._wanted, self._of_run = (path, ""), None
+        self._wanted, self._of_run, self.arrives = (path, ""), None, None
         self.run_worker(job, thread=True, exclusive=True, group="open", exit_on_error=False)
 
     def _open_run(self, run: str, key: str) -> None:
@@ -168,12 +172,18 @@ class ConfigScreen(FilingScreen):
 
     @on(NotOpened)
     def _not_opened(self, event: NotOpened) -> None:
-        self.say(event.why, "act")
+        own_app(self).say(event.why, "act")
+        self.arrives = None
         if self.form is None:
             self._ask_starts()
 
     @on(Opened)
     async def _opened(self, event: Opened) -> None:
+        if self.arrives is not None and self.app.screen is own_app(self).frame:  # no dialog is open
+            back = self.arrives
+            own_app(self).go("config")
+            self.back = back
+        self.arrives = None
         self.form, self.checked, self.outside = event.form, event.checked, False
         self.said_of_draft, self._signature, self._aside = "", signature(event.form.path), event.draft
         self.remove_class("-none")

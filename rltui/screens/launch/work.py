@@ -94,8 +94,9 @@ class Work(threading.Thread):
         try:
             assert context.loaded is not None
             key = uuid.uuid4().hex  # one key for one plan: a start that was not answered is asked for again with it
-            options = {"run_dir": self.run_dir, "launcher": self.launcher, "key": key}
-            plan = plan_of(context.loaded, self.config, context.sets, **options)
+            plan = plan_of(
+                context.loaded, self.config, context.sets, run_dir=self.run_dir, launcher=self.launcher, key=key
+            )
         except CliError:  # the folder holds a run: a check says so
             return
         self._tell(Planned(self, plan, of(context.loaded, facts_of(context)) if self.launcher.shares_disk else []))

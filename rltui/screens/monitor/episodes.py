@@ -49,12 +49,13 @@ class Episodes:
         self._histogram = self._of_all = Histogram(self._all)
         self.text = ""
         self.sort = "newest"
+        self.ended = False  # by a person: the search goes on when they say so, or choose anew
 
     def choose(self, text: str, sort: str) -> None:
         """Filter and sort; FilterError leaves both as they were. The caller has `scan` called in the thread."""
         self.view = view_of(self._rows, self.fates, text, sort)
         self._histogram = Histogram(self.view) if self.view is not None else self._of_all
-        self.text, self.sort = text.strip(), sort
+        self.text, self.sort, self.ended = text.strip(), sort, False
 
     def scan(self) -> bool:
         """Look at what came since, for a moment; for the thread that reads. True: there is more."""
@@ -65,7 +66,7 @@ class Episodes:
 
     def _look(self) -> bool:
         deadline = time.monotonic() + SLICE_S
-        view = self.view
+        view = None if self.ended else self.view  # what became of the episodes is read on
         late = view is not None and view.late
         if not late and view is not None and self._step(view, deadline):
             return True
@@ -137,5 +138,6 @@ class Episodes:
         if self.view is None:
             return f"{total} episode{'' if total == 1 else 's'}"
         scanned = self.view.scanned
-        going = f", scanned {scanned} of {self.view.total}" if scanned < self.view.total else ""
+        word = "ended at" if self.ended else "scanned"
+        going = f", {word} {scanned} of {self.view.total}" if scanned < self.view.total else ""
         return f"{len(self)} of {total}{going}" if self.text else f"{len(self)}{going}"

@@ -20,8 +20,8 @@ from rltui.model.marks import marks
 from rltui.model.metric_view import values
 from rltui.model.metrics import ITERATION, MetricStore
 from rltui.screens.monitor.metric_charts import ChartPane, MetricCharts
-from rltui.screens.monitor.metric_rows import MetricRows
-from rltui.screens.monitor.tab import OpenTab, Tab
+from rltui.screens.monitor.metric_filter import FilteredMetrics
+from rltui.screens.monitor.tab import OpenTab
 from rltui.screens.monitor.writing import write_text
 from rltui.screens.own_app import own_app
 from rltui.widgets.bindings import bindings
@@ -40,7 +40,7 @@ CHARTS_S = 1.0  # at least, between two draws of the charts
 LIST = 32  # cells of the list, beside the charts
 
 
-class Metrics(Tab):
+class Metrics(FilteredMetrics):
     tab = "metrics"
     BINDINGS: ClassVar[list[BindingType]] = bindings("metrics")
     DEFAULT_CSS = """
@@ -57,7 +57,6 @@ class Metrics(Tab):
         self._opened = opened
         self._model: RunModel | None = None
         self._along = Along(MetricStore())
-        self._rows = MetricRows()
         self._selected = ""
         self._known = -1  # metrics at the last look
         self._drawn_at = -CHARTS_S
@@ -80,10 +79,6 @@ class Metrics(Tab):
     def panes(self) -> list[Pane]:
         """The list, and the charts in use."""
         return [self.query_one("#metrics-pane", Pane), *self._charts.page]
-
-    @property
-    def _list(self) -> VirtualList:
-        return self.query_one("#metrics", VirtualList)
 
     @property
     def _charts(self) -> MetricCharts:
@@ -131,7 +126,7 @@ class Metrics(Tab):
         if len(store) != self._known:
             on_first = self._rows.names[:1] == [self._selected]
             self._known = len(store)
-            self._list_again()
+            self.list_again()
             # A run's first metrics are not those that the list begins with.
             if on_first and not self._rows.heading(self._list.cursor):
                 self.action_first()
@@ -139,7 +134,7 @@ class Metrics(Tab):
             self._list.update_rows()
             self._charts.refresh_data()
 
-    def _list_again(self) -> None:
+    def list_again(self) -> None:
         """Other rows: the cursor stays on its metric."""
         store = self._store
         if store is None:
@@ -217,7 +212,7 @@ class Metrics(Tab):
         """Into the chart; a heading folds."""
         if group := self._rows.heading(event.index):
             self._rows.fold(group)
-            self._list_again()
+            self.list_again()
             return
         pane = self._charts.of(self._selected)
         if pane is not None:
@@ -283,40 +278,12 @@ class Metrics(Tab):
         if isinstance(name, str):
             if self._rows.index_of(name) is None:
                 self._rows.show_all()
-                self._list_again()
+                self.list_again()
             self._go_to(name)
         pane = self._charts.of(self._selected)
         if pane is not None:
             self.to_front(pane)
             focus_now(pane.chart)
-
-    def action_filter(self) -> None:
-        if self.screen.maximized is not None:
-            self.screen.minimize()
-        self.to_front(self.query_one("#metrics-pane", Pane))
-        self.query_one(Prompt).open(self._rows.text)
-
-    @on(Prompt.Changed)
-    def _typed(self, event: Prompt.Changed) -> None:
-        """A mistake is named, and the last good expression stays."""
-        try:
-            self._rows.filter(event.value)
-        except FindError as error:
-            event.prompt.set_note(str(error), "watch")
-            return
-        event.prompt.set_note("")
-        self._list_again()
-
-    @on(Prompt.Submitted)
-    def _taken(self, event: Prompt.Submitted) -> None:
-        event.prompt.close()
-        focus_now(self._list)
-
-    @on(Prompt.Cancelled)
-    def _left(self) -> None:
-        self._rows.filter("")
-        self._list_again()
-        focus_now(self._list)
 
     def action_back(self) -> None:
         """From a chart to the list; from there the filter goes; then out of the monitor."""
@@ -327,7 +294,7 @@ class Metrics(Tab):
             self.to_front(self.query_one("#metrics-pane", Pane))
             focus_now(self._list)
         elif self._rows.text:
-            self._left()
+            self.clear_filter()
         else:
             self.call_later(self.screen.run_action, "screen.back")
 
@@ -335,7 +302,7 @@ class Metrics(Tab):
         name = self._selected
         if name:
             self._rows.pin(name)
-            self._list_again()
+            self.list_again()
             self._go_to(name)
 
     async def action_limits(self) -> None:

@@ -15,15 +15,18 @@ from textual.timer import Timer
 
 from rltui.charts.parts import Axis, Series
 from rltui.charts.smooth import titled
+from rltui.doctor.doctor import speaking
 from rltui.model.along import AXES, STEP, Along, written
+from rltui.model.event_view import rule_of
 from rltui.model.marks import marks
 from rltui.model.metrics import MetricStore
 from rltui.model.now import Line, now_lines
 from rltui.model.overview_view import PLANS, Plan
 from rltui.screens.monitor.event_rows import EventRows
-from rltui.screens.monitor.health import HealthRows
+from rltui.screens.monitor.health import STYLES, HealthRows
 from rltui.screens.monitor.tab import OpenTab, Tab
 from rltui.screens.own_app import own_app
+from rltui.text import fit
 from rltui.text_lines import wrap
 from rltui.widgets.bindings import bindings
 from rltui.widgets.chart import Chart
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 CHARTS_S = 1.0  # at least, between two draws of the charts
 _NAME = 10  # cells
+BRIEF_ROWS = 2  # of each line, where one pane shows at a time
+TO_DO_ROWS = 4  # of what is to be done, which ends with a command
 
 
 class NowLines(Lines, inherit_bindings=False):
@@ -76,6 +81,40 @@ class NowLines(Lines, inherit_bindings=False):
         self.post_message(OpenTab("rollouts"))
 
 
+class Brief(Lines, inherit_bindings=False, can_focus=False):
+    """Of `now_lines` what must not be missed, where one pane shows at a time: a few lines, as high as they are."""
+
+    def __init__(self) -> None:
+        super().__init__(id="brief")
+        self._said: list[Line] = []
+        self._rows: list[Line] = []
+
+    def show(self, lines: list[Line]) -> None:
+        if lines != self._said:
+            self._said = lines
+            self._lay_out()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        room = max(20, self.size.width - _NAME - 1)
+        self._rows = []
+        for name, text, style in self._said:
+            rows = wrap(text, room)
+            most = TO_DO_ROWS if name == "to do" else BRIEF_ROWS
+            if len(rows) > most:
+                rows = [*rows[: most - 1], fit(" ".join(rows[most - 1 :]), room)]
+            self._rows += [(name if not y else "", row, style) for y, row in enumerate(rows)]
+        self.styles.height = self.line_count = len(self._rows)
+        self.refresh()
+
+    def line(self, y: int, width: int) -> list[Segment]:
+        look = look_of(self)
+        name, text, style = self._rows[y]
+        return [Segment(f" {name:<{_NAME}}", look.style("dim")), Segment(text, look.style(style))]
+
+
 class Overview(Tab):
     tab = "overview"
     DEFAULT_CSS = """
@@ -83,6 +122,8 @@ class Overview(Tab):
     Overview > Container > #pane-now { row-span: 2; }
     Overview.-narrow > Container { grid-size: 1 1; grid-rows: 1fr; }
     Overview.-narrow > Container > #pane-now { row-span: 1; }
+    Overview > Brief { display: none; height: 0; }
+    Overview.-narrow > Brief { display: block; }
     """
 
     def __init__(self, opened: OpenRun) -> None:
@@ -108,6 +149,7 @@ class Overview(Tab):
             yield Pane(VirtualList(self._health, id="health"), title="Health", id="pane-health")
             yield Pane(NowLines(), title="Now", id="pane-now")
             yield Pane(VirtualList(self._events, follow=True, id="events"), title="Last events")
+        yield Brief()
 
     def _axis(self, name: str) -> Axis:
         # The run's own numbers are there later than the charts.
@@ -142,8 +184,17 @@ class Overview(Tab):
             self._health.update(self._opened.checkup.findings)
             self.query_one("#health", VirtualList).update_rows()
             self.query_one("#pane-health", Pane).set_info(self._health.info)
-        if what & {"status", "metrics", "groups"}:
-            self.query_one(NowLines).show(now_lines(model.status, model.metrics, model.groups))
+        if what & {"status", "metrics", "groups", "findings"}:
+            lines = now_lines(model.status, model.metrics, model.groups)
+            self.query_one(NowLines).show(lines)
+            self.query_one(Brief).show(self._brief(lines))
+
+    def _brief(self, lines: list[Line]) -> list[Line]:
+        """Why it failed and what to do; else what it does. And the worst that the doctor says."""
+        cause = [line for line in lines if line[0] in ("cause", "to do")]
+        found = speaking(self._opened.checkup.findings) if self._opened.checkup is not None else []
+        health = [("health", f"{found[0].rule.id} {found[0].line}", STYLES[found[0].state])] if found else []
+        return [*cause, *health] if cause else [*health, *(line for line in lines[:1] if line[0] == "rollouts")]
 
     def _draw_all(self) -> None:
         self._due = None
@@ -206,8 +257,11 @@ class Overview(Tab):
         own_app(self).show_finding(self._health.rule(event.index))
 
     @on(VirtualList.Selected, "#events")
-    def _event_opened(self) -> None:
-        self.post_message(OpenTab("logs"))
+    def _event_opened(self, event: VirtualList.Selected) -> None:
+        if rule := rule_of(self._events.event(event.index)):
+            own_app(self).show_finding(rule)
+        else:
+            self.post_message(OpenTab("logs"))
 
     def follow(self) -> None:
         """Back to the whole run up to now, after a zoom or a look at older events."""

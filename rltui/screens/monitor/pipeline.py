@@ -115,6 +115,7 @@ class Pipeline(Tab):
         self._opened = opened
         self._model: RunModel | None = None
         self._shown: tuple[str, ...] = ()
+        self._gpus = 0
 
     def compose(self) -> ComposeResult:
         with Container():
@@ -155,12 +156,20 @@ class Pipeline(Tab):
         over = over_words(view)
         self.query_one("#pane-flow", Pane).set_info(over)
         self.query_one("#pane-split", Pane).set_info(over)
-        gpus = len(view["machine"]["gpus"])
-        self.query_one("#pane-machine", Pane).set_info(f"{gpus} GPUs" if gpus > 4 else "")
+        self._gpus = len(view["machine"]["gpus"])
+        self._say_gpus()
         self.query_one("#pane-waits", Pane).set_info("a step" if view["waits"] else "nobody waited")
         lag = view["lag"]
         known = [f"{name} {lag[name]:g}" for name in ("mean", "max", "limit") if lag[name] is not None]
         self.query_one("#pane-lags", Pane).set_info(", ".join(known))
+
+    @on(Drawn.Moved, "#machine")
+    def _say_gpus(self) -> None:
+        """How many there are, and which of them are in view."""
+        count, (first, end) = self._gpus, self.query_one("#machine", Drawn).shown
+        end = min(end, count)
+        part = f"GPUs {first + 1}-{end} of {count}" if 0 < end - first < count else f"{count} GPUs"
+        self.query_one("#pane-machine", Pane).set_info(part if count > 4 else "")
 
     def _spark(self, name: str, bars: str) -> str:
         series = self._model.metrics.get(name) if self._model is not None else None

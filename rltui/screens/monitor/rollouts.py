@@ -140,8 +140,11 @@ class Rollouts(Comparing):
     @on(Scanned)
     def _scanned(self) -> None:
         """The first rows stay in view while others take their places, unless the person has gone on by then."""
-        at_first = self._searching and self._list.cursor == 0
+        searched = self._searching
+        at_first = searched and self._list.cursor == 0
         self._searching = self._rows is not None and not self._rows.done
+        if searched and not self._searching:
+            self.refresh_bindings()
         self._list.update_rows()
         if at_first:
             self._list.cursor = 0
@@ -205,6 +208,7 @@ class Rollouts(Comparing):
         self._list.set_rows(self._rows)
         self._scan()
         self._describe()
+        self.refresh_bindings()
 
     def _describe(self) -> None:
         if self._rows is None:
@@ -228,7 +232,7 @@ class Rollouts(Comparing):
         elif rows.text and done:
             nothing.say((f"No episode matches {rows.text}", "text"), ("/ changes the filter, esc clears it", "dim"))
         else:
-            nothing.say(("Looking through the episodes", "dim"))
+            nothing.say(("C goes on with the search" if rows.ended else "Looking through the episodes", "dim"))
             return  # the transcript stays: its episode may be found again
         self._wanted = None  # so that the next one under the cursor is read, whichever it is
         self.query_one(TranscriptPane).show_none("No episode is under the cursor")
@@ -306,6 +310,19 @@ class Rollouts(Comparing):
         self.query_one("#episode-filter", Prompt).value = text
         self._gone_to = ""
         self._choose(text, "newest")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What was found has no end to be awaited."""
+        if action == "search":
+            return self._rows is not None and not self._rows.done and not self.has_class("-group")
+        return super().check_action(action, parameters)
+
+    def action_search(self) -> None:
+        """End the search, or go on with it."""
+        if self._rows is not None:
+            self._rows.ended = not self._rows.ended
+            self._scan()
+            self._describe()
 
     def action_filter(self) -> None:
         self.query_one("#episode-filter", Prompt).open(self._text)

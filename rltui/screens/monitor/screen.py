@@ -90,6 +90,8 @@ class MonitorScreen(AppScreen):
         if self._steer_first:
             self._steer_first = False
             await self.action_steer()
+        if not self.app.is_running:
+            return  # it ended meanwhile, and its widgets are gone
         for tab in self._tabs.values():
             tab.pending |= event.change.what
         self._bring_up_to_date()

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rltui.backend import backend_url, is_loopback
+from rltui.backend import backend_url
+from rltui.smoke.net import is_loopback
 from trainer.taskapp.tunnel import PROGRAM
 
 log = logging.getLogger(__name__)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rltui.sdk.task.addressing import MODES, Checks, Plan, leads_here, plan
+from trainer.taskapp.auth import auth_headers
 
 if TYPE_CHECKING:
     from rltui.sdk.task.hosting import HostedApp
@@ -207,8 +208,6 @@ class InProcessTaskApp:
         self.url = url
 
     def _headers(self) -> dict[str, str]:
-        from trainer.taskapp.client import auth_headers
-
         name, value = self._extra_header
         return auth_headers([self.api_key or ""]) | ({name: value} if name and value else {})
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rltui.smoke.policies.base import Policy, PolicyUnavailable
-from rltui.smoke.policies.endpoint import PRESETS, EndpointPolicy
+from rltui.smoke.policies.endpoint import EndpointPolicy
 from rltui.smoke.policies.mock import MockPolicy
 from rltui.smoke.policies.own import OwnPolicy
 from rltui.smoke.policies.person import Ask, PersonPolicy
+from rltui.smoke.policies.presets import PRESETS
 from rltui.smoke.policies.scripted import ScriptedPolicy
 from rltui.smoke.settings import Settings
 

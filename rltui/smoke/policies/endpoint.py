@@ -10,10 +10,10 @@ import httpx
 
 from rltui.smoke.policies.base import Call, Json, Policy, PolicyFailed, PolicyUnavailable, Reply
 from rltui.smoke.policies.presets import OWN_KEY, PRESETS
-from trainer.taskapp.client import RETRYABLE_STATUS
 from trainer.taskapp.codes import clean
 from trainer.taskapp.llm import chat_url
 from trainer.taskapp.reading import count, listing, mapping, text_of
+from trainer.taskapp.retries import RETRYABLE_STATUS
 
 TIMEOUT_S = 300.0
 TRIES = 3

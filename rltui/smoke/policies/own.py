@@ -99,9 +99,9 @@ class OwnPolicy(Policy):
             cause = clean(str(error) or type(error).__name__)
             raise PolicyFailed(502, "engine_error", f"the own model gave no answer: {cause}") from None
         if answer.status_code >= 400:
-            error = mapping(content.get("error"))
-            code = text_of(error.get("code")) or "engine_error"
-            raise PolicyFailed(answer.status_code, code, clean(str(error.get("message"))))
+            told = mapping(content.get("error"))
+            code = text_of(told.get("code")) or "engine_error"
+            raise PolicyFailed(answer.status_code, code, clean(str(told.get("message"))))
         return reply_of(content)
 
     async def end(self, cid: str) -> Tokens | None:

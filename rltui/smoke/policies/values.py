@@ -50,12 +50,13 @@ def _resolved(schema: Any, root: Json) -> Json:
             part = part.replace("~1", "/").replace("~0", "~")
             target = target.get(part) if isinstance(target, dict) and part else target
         schema = _merged({k: v for k, v in schema.items() if k != "$ref"}, target if isinstance(target, dict) else {})
-    parts = schema.get("allOf")
+    found: Json = schema
+    parts = found.get("allOf")
     if isinstance(parts, list):
-        schema = {k: v for k, v in schema.items() if k != "allOf"}
+        found = {k: v for k, v in found.items() if k != "allOf"}
         for part in parts:
-            schema = _merged(schema, _resolved(part, root))
-    return schema
+            found = _merged(found, _resolved(part, root))
+    return found
 
 
 def _merged(a: Json, b: Json) -> Json:

@@ -46,11 +46,11 @@ async def judging(bench: Bench) -> Found:
     finally:
         await judge.close()
     found = Findings()
-    for error in answers:
-        if isinstance(error, JudgeMisconfigured):
-            return Found("fail", clean(error.message, 400), clean(error.hint, 300))
-        if isinstance(error, BaseException) and not isinstance(error, JudgeFailed):
-            raise error
+    for answer in answers:
+        if isinstance(answer, JudgeMisconfigured):
+            return Found("fail", clean(answer.message, 400), clean(answer.hint, 300))
+        if isinstance(answer, BaseException) and not isinstance(answer, JudgeFailed):
+            raise answer
     failures = [error for error in answers if isinstance(error, JudgeFailed)]
     given: list[Judgement] = [answer for answer in answers if not isinstance(answer, BaseException)]
     if failures:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rltui.model.now import duration_of
 from rltui.smoke.bench import Bench
 from rltui.smoke.forecast import forecast_of
 from rltui.smoke.stages.base import Findings, Found
@@ -22,5 +23,5 @@ async def outlook(bench: Bench) -> Found:
     for text in forecast.warnings:
         found.warn(text, "")
     minutes = forecast.minutes_per_iteration
-    told = "" if minutes is None else f"an iteration's rollouts take about {minutes:.3g} min"
+    told = "" if minutes is None else f"an iteration's rollouts take about {duration_of(60 * minutes)}"
     return found.found(told or "no estimate of an iteration: give a CONFIG")

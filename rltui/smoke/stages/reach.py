@@ -13,7 +13,7 @@ from rltui.smoke.probe import NoAnswer
 from rltui.smoke.record import shows_part_of
 from rltui.smoke.stages.base import Findings, Found
 from rltui.smoke.target import DidNotStart
-from trainer.taskapp.client import Answer
+from trainer.taskapp.bodies import Answer
 from trainer.taskapp.codes import clean
 from trainer.taskapp.reading import mapping
 from trainer.taskapp.refusals import is_unauthorised

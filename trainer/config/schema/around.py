@@ -284,7 +284,8 @@ class CheckpointConfig(Section):
     )
     keep_last: Positive = key(
         3,
-        help="How many of the newest stay. Older ones are removed, except the best.",
+        help="How many of the newest stay. Older ones are removed, except the best, and those that you asked for while "
+        "the run was going.",
         why="disks fill",
         unit="checkpoints",
         resume=True,

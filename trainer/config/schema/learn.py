@@ -335,7 +335,7 @@ class TrainingConfig(Section):
         help="Tokens of one forward pass. It changes memory and speed, not the result.",
         why="it is the memory knob",
         unit="tokens",
-        derived="measured at start, with a worst-case step",
+        derived="4096, or max_seq_len where that is more; on a GPU rehearsed before the start",
         checks=">= max_seq_len",
         synonyms="micro_batch_size max_tokens_per_gpu ppo_max_token_len_per_gpu",
     )

@@ -27,8 +27,12 @@ class Endpoint:
 
 def chunk_of(endpoint: Endpoint, choice: Json, version: int, *, top: bool = False) -> Chunk:
     """`top`: the call asked for the likeliest tokens. Raises EngineError where tokens and log-probabilities do not
-    match."""
-    tokens, logprobs = choice.get("token_ids") or [], endpoint.logprobs(choice)
+    match, or cannot be read."""
+    try:
+        tokens, logprobs = [int(token) for token in choice.get("token_ids") or []], endpoint.logprobs(choice)
+        likeliest = endpoint.top(choice) if top else None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise EngineError(f"vLLM sent tokens that cannot be read: {str(choice)[:80]}") from None
     if len(logprobs) != len(tokens):
         raise EngineError(f"vLLM sent {len(tokens)} tokens with {len(logprobs)} log-probabilities")
     stop = choice.get("stop_reason")
@@ -38,7 +42,7 @@ def chunk_of(endpoint: Endpoint, choice: Json, version: int, *, top: bool = Fals
         weight_version=version,
         finish_reason=choice.get("finish_reason"),
         stop_detail=stop if isinstance(stop, str) else None,  # a number is an end token
-        top=endpoint.top(choice) if top else None,
+        top=likeliest,
     )
 
 
@@ -96,11 +100,11 @@ def _text_request(prompt_ids: Sequence[int], sampling: Sampling, end_ids: Sequen
 
 
 def _tokens_logprobs(choice: Json) -> list[float]:
-    return [entry["logprob"] for entry in (choice.get("logprobs") or {}).get("content") or ()]
+    return [float(entry["logprob"]) for entry in (choice.get("logprobs") or {}).get("content") or ()]
 
 
 def _text_logprobs(choice: Json) -> list[float]:
-    return list((choice.get("logprobs") or {}).get("token_logprobs") or ())
+    return [float(p) for p in (choice.get("logprobs") or {}).get("token_logprobs") or ()]
 
 
 def _tokens_top(choice: Json) -> list[dict[int, float]]:

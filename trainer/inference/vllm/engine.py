@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -109,7 +109,7 @@ class VllmEngine(VllmServer):
         self._name = self._base_name
         if self._settings.sync == "full":
             await updates.prepare_transfer(self._client)
-        if self._can.weight_version:
+        if self._can.weight_version and self._settings.sync != "none":
             await updates.label(self._client, self.weight_version)
         self.starts += 1
         if self._current is not None:
@@ -119,6 +119,15 @@ class VllmEngine(VllmServer):
                 path = await self.fetch(version)
             await self._apply(path, version)
             await self._adapters.load_pinned(self._client)
+
+    @property
+    def own_name(self) -> str:
+        """What the server calls the model that it was started with."""
+        return self._base_name
+
+    def ask_for(self, name: str) -> None:
+        """New calls go to this adapter of the server."""
+        self._name = name
 
     # --- calls ----------------------------------------------------------------------------------------------
 
@@ -139,7 +148,7 @@ class VllmEngine(VllmServer):
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, affinity: str | None = None
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         if len(prompt_ids) >= self.max_model_len:
             raise ContextOverflow(f"the prompt has {len(prompt_ids)} tokens, the context limit is {self.max_model_len}")
         while True:
@@ -160,9 +169,9 @@ class VllmEngine(VllmServer):
             finally:
                 self._adapters.end_call(version)
 
-    async def _stream(self, prompt_ids: Sequence[int], sampling: Sampling, version: int) -> AsyncIterator[Chunk]:
+    async def _stream(self, prompt_ids: Sequence[int], sampling: Sampling, version: int) -> AsyncGenerator[Chunk, None]:
         pinned = sampling.version is not None
-        total, finish, kept = 0, None, pinned or self._keeps_versions
+        total, finish, kept = 0, None, pinned or self._keeps_versions or self._settings.sync == "none"
         name = self._adapters.name(version, pinned=True) if pinned else self._name
         salt = f"{self._salt}-{'pinned' if pinned else self._loads}-v{version}"
         body = self._endpoint.request(prompt_ids, sampling, sorted(self.eos_token_ids), name, salt)

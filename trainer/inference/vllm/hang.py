@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 
 from trainer.inference.engine import EngineError, Json
@@ -75,8 +75,8 @@ async def _works(client: VllmClient, path: str, body: Json) -> bool:
         return False
 
 
-async def _first(choices: AsyncIterator[Json]) -> bool:
-    async with aclosing(choices) as open_choices:  # type: ignore[type-var]  # a generator
+async def _first(choices: AsyncGenerator[Json, None]) -> bool:
+    async with aclosing(choices) as open_choices:
         async for _ in open_choices:
             return True
     return True

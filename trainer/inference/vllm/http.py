@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
 from typing import Any
 
 import httpx
@@ -17,6 +18,8 @@ Json = dict[str, Any]
 CONNECT_S = 10.0
 CONTROL_S = 60.0  # a call that moves no weights
 IDLE_CONNECTION_S = 2.0  # vLLM closes one after 5 s; a request must not meet that moment
+MAX_ANSWER = 64 << 20  # bytes, of an answer to a control call and of one event of a stream
+MAX_FAULT, FAULT_S = 64 << 10, 5.0  # of the body of a 4xx or 5xx: what is not there by then is left unread
 _OVERFLOW = ("maximum context length", "maximum model length", "max_model_len", "context length")
 
 
@@ -46,36 +49,39 @@ class VllmClient:
 
     async def healthy(self, timeout_s: float = CONNECT_S) -> bool:
         try:
-            return (await self._http.get("/health", timeout=timeout_s)).status_code == 200
-        except (httpx.HTTPError, OSError):
+            async with asyncio.timeout(timeout_s), self._http.stream("GET", "/health") as response:
+                await _content("/health", response)
+                return response.status_code == 200
+        except (httpx.HTTPError, OSError, EngineError):
             return False
 
     async def call(
         self, method: str, path: str, body: Json | None = None, *, timeout_s: float = CONTROL_S, **query: str
     ) -> Json:
         """One control call; its JSON answer. Raises EngineError, Refused, ContextOverflow."""
+        request = self._http.stream(
+            method,
+            path,
+            params=query or None,
+            content=None if body is None else msgspec.json.encode(body),
+            headers={"Content-Type": "application/json"} if body is not None else None,
+        )
         try:
-            response = await self._http.request(
-                method,
-                path,
-                params=query or None,
-                content=None if body is None else msgspec.json.encode(body),
-                headers={"Content-Type": "application/json"} if body is not None else None,
-                timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
-            )
-        except httpx.TimeoutException:
+            async with asyncio.timeout(timeout_s), request as response:
+                content = await _content(path, response)
+        except (httpx.TimeoutException, TimeoutError):
             raise EngineError(f"vLLM did not answer {path} within {timeout_s:g} s") from None
         except (httpx.HTTPError, OSError) as error:
             raise _lost(path, error) from None
         if response.status_code != 200:
-            raise _refusal(path, response.status_code, response.content)
+            raise _refusal(path, response.status_code, content)
         try:
-            answer = msgspec.json.decode(response.content)
+            answer = msgspec.json.decode(content)
         except msgspec.DecodeError:
             return {}
         return answer if isinstance(answer, dict) else {"answer": answer}
 
-    async def stream(self, path: str, body: Json) -> AsyncIterator[Json]:
+    async def stream(self, path: str, body: Json) -> AsyncGenerator[Json, None]:
         """The choices of one streamed completion. Leaving the iterator closes the connection, which aborts it."""
         request = self._http.build_request(
             "POST", path, content=msgspec.json.encode(body), headers={"Content-Type": "application/json"}
@@ -86,12 +92,10 @@ class VllmClient:
             raise _lost(path, error) from None
         try:
             if response.status_code != 200:
-                raise _refusal(path, response.status_code, await response.aread())
+                raise _refusal(path, response.status_code, await _content(path, response))
             async with aclosing(response.aiter_bytes()) as parts:
-                async for event in _events(parts):
-                    if (error := event.get("error")) is not None:
-                        raise _refusal(path, int(error.get("code") or 500), msgspec.json.encode(event))
-                    for choice in event.get("choices", ()):
+                async for data in _events(path, parts):
+                    for choice in _choices(path, data):
                         yield choice
         except (httpx.HTTPError, OSError) as error:
             raise _lost(path, error) from None
@@ -106,8 +110,30 @@ def without_user(url: str) -> str:
     return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
-async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[Json]:
-    """Server-sent events, one `data:` line each, up to [DONE]."""
+async def _content(path: str, response: httpx.Response) -> bytes:
+    """Its body; of a 4xx or 5xx what comes of it within MAX_FAULT and FAULT_S. The connection of a 5xx is not used
+    again: the server closes it too, but says nothing of that, and the next call would meet that moment. Raises
+    EngineError for an answer that is too long."""
+    failed, content = response.status_code >= 400, bytearray()
+    try:
+        async with asyncio.timeout(FAULT_S if failed else None), aclosing(response.aiter_bytes()) as parts:
+            async for part in parts:
+                content += part
+                if failed and len(content) >= MAX_FAULT:
+                    break
+                if len(content) > MAX_ANSWER:
+                    raise EngineError(f"vLLM's answer to {path} is longer than {MAX_ANSWER >> 20} MB")
+    except TimeoutError:
+        if not failed:
+            raise
+    if response.status_code >= 500:
+        with suppress(OSError):  # closed already
+            response.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+    return bytes(content)
+
+
+async def _events(path: str, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """What server-sent events hold, one `data:` line each, up to [DONE]. Raises EngineError for one without end."""
     rest = b""
     async for part in parts:
         *lines, rest = (rest + part).split(b"\n")
@@ -117,7 +143,25 @@ async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[Json]:
             data = line[5:].strip()
             if data == b"[DONE]":
                 return
-            yield msgspec.json.decode(data)
+            yield data
+        if len(rest) > MAX_ANSWER:
+            raise EngineError(f"vLLM streamed an event of more than {MAX_ANSWER >> 20} MB in {path}")
+
+
+def _choices(path: str, data: bytes) -> list[Json]:
+    """Of one event. Raises EngineError where it tells of one, or is none."""
+    try:
+        event = msgspec.json.decode(data)
+        choices = event.get("choices") or []
+        if (error := event.get("error")) is not None:
+            code = error.get("code") if isinstance(error, dict) else None
+            raise _refusal(path, code if isinstance(code, int) and code else 500, data)
+        if not all(isinstance(choice, dict) for choice in choices):
+            raise TypeError
+    except (msgspec.DecodeError, AttributeError, TypeError):
+        shown = data[:80].decode(errors="replace")
+        raise EngineError(f"vLLM streamed what is no event of a completion in {path}: {shown}") from None
+    return list(choices)
 
 
 def _lost(path: str, error: Exception) -> EngineError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from trainer.taskapp.contracts import Json, RolloutRequest
 from trainer.taskapp.llm import ChatClient, Completion, ModelCallError
-from trainer.taskapp.server import refuse
+from trainer.taskapp.replies import refuse
 
 USED_UP = ("context_length_exceeded", "call_limit")
 

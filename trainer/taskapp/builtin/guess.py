@@ -21,7 +21,8 @@ from trainer.taskapp.builtin.common import complete, seed_in_split
 from trainer.taskapp.contracts import Json, RolloutRequest
 from trainer.taskapp.llm import ChatClient
 from trainer.taskapp.reading import count
-from trainer.taskapp.server import TaskAppConfig, refuse
+from trainer.taskapp.replies import refuse
+from trainer.taskapp.server import TaskAppConfig
 
 SPLITS = {"train": range(0, 10_000), "test": range(10_000, 11_000)}
 LOW, HIGH, MAX_TURNS = 1, 20, 6

@@ -25,7 +25,8 @@ from trainer.taskapp.codes import clean
 from trainer.taskapp.contracts import Json, RolloutRequest
 from trainer.taskapp.errors import TaskAppError
 from trainer.taskapp.reading import count, mapping
-from trainer.taskapp.server import TaskAppConfig, refuse
+from trainer.taskapp.replies import refuse
+from trainer.taskapp.server import TaskAppConfig
 
 INSTALL = "pip install 'rltui[verifiers]'"
 SPLIT = "train"

@@ -13,11 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from rltui.backend import Backend, BackendError, backend_url, is_loopback, normal_url, token_for
+from rltui.backend import Backend, BackendError, backend_url, normal_url, token_for
 from rltui.sdk.api.train.polling import Polling, sleep
 from rltui.sdk.api.train.submitting import TASK_APP_KEY_HEADER, Submission, prepare
 from rltui.sdk.api.train.typed import Artifact, Checkpoint, JobStatus, Point, Results
 from rltui.sdk.own_server import ensure_own_server
+from rltui.smoke.net import is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -246,11 +247,13 @@ class RLJob:
 
     def checkpoints(self) -> list[Checkpoint]:
         """Those that are kept, oldest first."""
-        return self._backend.get(f"{self._path}/checkpoints")["checkpoints"]
+        found: list[Checkpoint] = self._backend.get(f"{self._path}/checkpoints")["checkpoints"]
+        return found
 
     def artifacts(self) -> list[Artifact]:
         """Every file of every checkpoint that is kept, oldest first."""
-        return self._backend.get(f"{self._path}/artifacts")["artifacts"]
+        found: list[Artifact] = self._backend.get(f"{self._path}/artifacts")["artifacts"]
+        return found
 
     def download_artifact(self, name: str, path: str | Path) -> Path:
         """Fetches a file to `path` (into it, where that is a folder) and gives where it lies. A call that broke off is

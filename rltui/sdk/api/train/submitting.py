@@ -10,8 +10,9 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rltui.backend import is_loopback, normal_url
+from rltui.backend import normal_url
 from rltui.job_body import job_body
+from rltui.smoke.net import is_loopback
 
 if TYPE_CHECKING:
     from rltui.sdk.api.train.rl import RLJobConfig

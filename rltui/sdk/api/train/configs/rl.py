@@ -165,8 +165,9 @@ class RLConfig(View):
 
     def __eq__(self, other: object) -> bool:
         """By what is in it, wherever it was read."""
-        same = isinstance(other, RLConfig) and self.__dict__ == other.__dict__
-        return same and self.__pydantic_extra__ == other.__pydantic_extra__
+        if not isinstance(other, RLConfig):
+            return False
+        return self.__dict__ == other.__dict__ and self.__pydantic_extra__ == other.__pydantic_extra__
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> RLConfig:

@@ -1,0 +1,26 @@
+"""Jobs without HTTP, for tests: made, and looked at."""
+
+from rltui.server.job import document
+from rltui.server.table import OVER
+from tests.server.conftest import body
+from tests.waiting import until
+from trainer.rundir import RunReader
+
+
+def make(jobs, config=None, *, idempotency_key=None, key=None, **more):
+    return jobs.create(body(config, **more), idempotency_key=idempotency_key, key=key)[0]
+
+
+def words(jobs, row):
+    return document(*jobs.row(row.job_id))["status"]
+
+
+def ended(jobs, row, *expected):
+    until(lambda: row.stage == OVER)
+    found = document(*jobs.row(row.job_id))
+    assert found["status"] in expected, found["error"]
+    return found
+
+
+def types(jobs, row):
+    return [event["type"] for event in RunReader(jobs.folder(row.job_id)).events()]
