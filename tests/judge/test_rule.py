@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from tests.judge.conftest import Bench, bench, episode
+from tests.waiting import until
 from trainer.judge.errors import JudgeFailed, JudgeMisconfigured
 from trainer.judge.types import JudgedEpisode
 
@@ -230,6 +231,7 @@ def test_a_process_that_is_stopped_does_not_outlive_the_judge() -> None:
     assert owner.stdout.readline() == b"up\n"
     [child] = owner.children()
     child.suspend()
+    until(lambda: child.status() == psutil.STATUS_STOPPED)
     owner.kill()
     owner.wait()
     try:
