@@ -61,7 +61,7 @@ def test_keys_are_answered_while_lines_pour_in_and_every_line_is_counted(termina
             session.wait_for("Help", timeout=10)
             escape(session)
             session.send("k")  # lets go of the end
-            session.wait_for("new below", timeout=10)
+            session.wait_for(lambda session: "following" not in session.screen(), timeout=10)
             session.send("G")
             session.wait_for("following", timeout=10)
             answered += 1
