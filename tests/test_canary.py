@@ -230,7 +230,8 @@ def refused(capsys, *words: object) -> dict:
 def test_what_cannot_begin_is_told_in_words(tmp_path, config, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "no folder of a run" in refused(capsys, config)["message"]
-    assert "holds no run" in refused(capsys, tmp_path)["message"]
+    none = refused(capsys, tmp_path)
+    assert "holds no run" in none["message"] and "the folder of a run" in none["hint"]
     gone = refused(capsys, config, "--checkpoint", "nowhere")
     assert gone["code"] == "source_not_found" and gone["message"] == "the folder nowhere does not exist"
     assert "inference.url" in refused(capsys, config, "--served-as", "x", "--checkpoint", "c")["message"]

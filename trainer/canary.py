@@ -106,8 +106,11 @@ def main(arguments: argparse.Namespace) -> int:
             _refuse_in_use(loaded.config, arguments.run.absolute())
         loaded.export(os.environ)
         return asyncio.run(_until_stopped(Check(loaded, source, arguments.served_as)))
-    except (ConfigError, NoEarlierAttempt) as error:
+    except ConfigError as error:
         return fail(RunError("config", str(error), MEND, exit_code=EXIT_CONFIG))
+    except NoEarlierAttempt as error:
+        hint = "give the folder of a run (`rltui runs` lists them), or a config and --checkpoint"
+        return fail(RunError("config", str(error), hint, exit_code=EXIT_CONFIG))
     except CannotStart as error:
         message = str(error).removeprefix("policy.source: ")
         return fail(RunError("source_not_found", message, error.hint, exit_code=EXIT_CONFIG))
