@@ -15,8 +15,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
+from textual._context import active_message_pump
 from textual.app import App
 from textual.binding import BindingType
+from textual.css.query import NoMatches
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.theme import Theme
@@ -148,7 +150,13 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.exit)
 
+    async def _shutdown(self) -> None:
+        self._leaving = True
+        await super()._shutdown()
+
     def _handle_exception(self, error: Exception) -> None:
+        if isinstance(error, NoMatches) and (self._leaving or getattr(active_message_pump.get(), "_pruning", False)):
+            return  # a callback of a screen that is being taken down looks for a part that is gone already
         if self.failure is None:
             self.failure = error
         super()._handle_exception(error)

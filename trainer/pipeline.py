@@ -169,22 +169,24 @@ class Pipeline:
 
     async def _next_batch(self, iteration: int, *, limited: bool) -> tuple[list[Group], Tally] | None:
         """None: the run was asked to stop, or its time is over (`limited`)."""
+        dispatcher, room = self._dispatcher, self._room
         while True:
             left = self._recorder.budget_s if limited else None
-            batch = await self._unless_stopped(within(left, self._batch(iteration)))
-            if batch is not False:
-                return batch
-            await self._checkpoint()
+            if not await self._unless_stopped(within(left, self._batch_or_wish(iteration))):
+                return None
+            if room.saves_in_pause:
+                await self._checkpoint()
+            elif room.admitting and dispatcher.missing(iteration) is None:
+                # At once: a pause that came between this and the first update would find the run within an iteration.
+                return dispatcher.take(iteration)
 
-    async def _batch(self, iteration: int) -> tuple[list[Group], Tally] | Literal[False]:
-        """Closes the batch of `iteration` once its groups are there, and all that would be too old for the next.
-
-        Not while the run is paused: it rests between two iterations. False: a checkpoint is asked for then.
-        """
+    async def _batch_or_wish(self, iteration: int) -> Literal[True]:
+        """Returns once the groups of `iteration` are there, and all that would be too old for the next. Not while the run
+        is paused: it rests between two iterations, and this returns when a checkpoint is asked for."""
         dispatcher = self._dispatcher
         while (what := dispatcher.missing(iteration)) is not None or not self._room.admitting:
             if self._room.saves_in_pause:
-                return False
+                return True
             if what is None:
                 self._waits.over("learner")
                 await dispatcher.changed()
@@ -195,7 +197,7 @@ class Pipeline:
             with self._waits.of("learner", what, MISSING[what].format(iteration)):
                 await dispatcher.changed(overdue)
         self._waits.over("learner")
-        return dispatcher.take(iteration)
+        return True
 
     async def _evaluate(self, iteration: int) -> None:
         """On the weights that serve now. Training goes on beside it, unless it is synchronous or over."""

@@ -84,3 +84,25 @@ def test_a_run_is_steered(trainer):
     run = trainer.finish(process, run_dir)
     assert run.status["end_reason"] == "killed" and answered(run_dir, late)[0] == "done"
     assert [line["optim/lr"] for line in RunReader(run_dir).metrics() if "optim/lr" in line][-1] == 2e-4
+
+
+def test_a_pause_that_comes_as_a_batch_is_ready_leaves_the_run_between_two_iterations(trainer):
+    """There a checkpoint can be made. The way from the batch to its first update is made long here."""
+    slow = """
+import asyncio
+import trainer.pipeline
+unless = trainer.pipeline.unless
+async def late(stopping, work):
+    result = await unless(stopping, work)
+    await asyncio.sleep(1)
+    return result
+trainer.pipeline.unless = late
+"""
+    process, run_dir = trainer.start("training.iterations_per_epoch=500", "training.batch_size=4", first=slow)
+    wait_for(run_dir, lambda status: status and status["step"] >= 2)
+    assert answered(run_dir, ask(run_dir, "pause", {}, client="test"))[0] == "done"
+    state, data = answered(run_dir, ask(run_dir, "checkpoint", {}, client="test"))
+    step = json.loads((run_dir / "status.json").read_text())["step"]
+    assert state == "done" and data["path"] == f"checkpoints/step_{step}" and step % 2 == 0
+    ask(run_dir, "kill", client="test")
+    trainer.finish(process, run_dir)

@@ -9,11 +9,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from textual.css.query import NoMatches
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.geometry import Region
 from textual.widgets import Static
 
+from rltui.screens.runs_detail import RunDetail
 from tests.cli.conftest import ROOT, environment
 from tests.tui.app_driver import build, run_in, screen_text, type_at_once, until
 
@@ -248,6 +250,31 @@ async def test_a_key_behind_q_is_for_nobody(folder, later):
         await until(app, "No runs under")
         type_at_once(app, "q", later)
     assert app.failure is None and app._exception is None
+
+
+async def test_what_was_still_to_be_shown_when_the_parts_are_gone_is_no_fault(folder):
+    """Screens are taken down part by part, and a timer may have fired just before."""
+    run_in(folder, "alpha")
+    app = build(folder)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(app, "1 run")
+        screen = app.screen
+        await screen.query_one(RunDetail).remove()
+        app.exit()
+        screen.call_next(screen._show_detail)
+        await pilot.pause()
+    assert app.failure is None and app._exception is None
+
+
+async def test_a_part_that_is_missing_while_the_interface_stands_is_a_fault(folder):
+    app = build(folder)
+    with pytest.raises(NoMatches):
+        async with app.run_test(size=(120, 30)) as pilot:
+            await until(app, "No runs under")
+            await app.screen.query_one(RunDetail).remove()
+            app.screen.call_next(app.screen._show_detail)
+            await pilot.pause()
+    assert isinstance(app.failure, NoMatches)
 
 
 async def test_q_leaves_at_once_where_the_run_could_never_be_read(folder):
