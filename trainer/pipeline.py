@@ -181,8 +181,10 @@ class Pipeline:
                 return dispatcher.take(iteration)
 
     async def _batch_or_wish(self, iteration: int) -> Literal[True]:
-        """Returns once the groups of `iteration` are there, and all that would be too old for the next. Not while the run
-        is paused: it rests between two iterations, and this returns when a checkpoint is asked for."""
+        """Returns once the groups of `iteration` are there, and all that would be too old for the next.
+
+        Not while the run is paused: it rests between two iterations. Then it returns when a checkpoint is asked for.
+        """
         dispatcher = self._dispatcher
         while (what := dispatcher.missing(iteration)) is not None or not self._room.admitting:
             if self._room.saves_in_pause:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rltui.cli.output import CliError
-from rltui.launch.runs import config_of, is_address
+from rltui.launch.runs import RunAt, config_of, in_folder, is_address, run_at
 from rltui.sources.find import NoSuchRun, default_runs_dir, find_run, is_run
 from rltui.text import clean, width
 from trainer.config import ConfigError, Loaded, Place, Problem, load, load_mapping, load_text, render
@@ -72,6 +72,17 @@ def config_path(name: str) -> Path:
             raise CliError(str(error)) from error
     path = Path(name).expanduser()
     return path / "config.toml" if path.is_dir() else path
+
+
+def run_of(name: str) -> RunAt | None:
+    """The run that `name` means: an address, or what `run_folder` takes. None: a file, or nothing. CliError."""
+    if is_address(name):
+        try:
+            return run_at(name)
+        except NoSuchRun as error:
+            raise CliError(str(error)) from error
+    folder = run_folder(name)
+    return None if folder is None else in_folder(folder)
 
 
 def run_folder(name: str) -> Path | None:

@@ -8,16 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rltui.cli.config.values import leaves
 from rltui.cli.configs import read_text
 from rltui.cli.progress import duration
 from rltui.model import drafts
+from rltui.model.as_it_ran import as_it_ran
 from rltui.model.form import Form
 from rltui.model.form_merge import merge
-from rltui.model.form_values import FormError
-from rltui.model.ran_with import LIVE, run_values
+from rltui.model.ran_with import run_values
 from rltui.samples import presets
-from rltui.sources.base import Unreadable
+from rltui.sources.base import RunSource, Unreadable
+from rltui.sources.local import LocalRunSource
 from rltui.words import shortened
 from trainer.config.draft import EditError
 
@@ -107,29 +107,20 @@ def _runs(runs: Iterable[tuple[str, Path, str]]) -> list[Start]:
     return [Start("run", name, path / "config.toml", f"its config; the run {state}") for name, path, state in runs]
 
 
-def begin(start: Start) -> Form:
-    """The form that it means; of a preset or a run a copy that has no file yet. ConfigError: it cannot be read."""
+def begin(start: Start, run: RunSource | None = None) -> Form:
+    """The form that it means; of a preset or a run a copy that has no file yet. ConfigError: it cannot be read.
+
+    run: whose config it is, where that is not the folder of `start.path`.
+    """
     if start.kind in ("file", "draft"):
         return Form.open(start.path)
     if start.kind == "preset":
         return copy_of(start.path, f"{start.path.stem}.toml")
     form = copy_of(start.path, _name_of(start.path))
-    _as_it_ran(form, start.path.parent)
+    with suppress(Unreadable):
+        resolved = run_values(run or LocalRunSource(start.path.parent))
+        form.replace(as_it_ran(form.text, form.name, resolved), "as it ran")
     return form
-
-
-def _as_it_ran(form: Form, run: Path) -> None:
-    """What --set, a job's overrides and live changes gave the run, as one edit: a copy is to run as it did."""
-    try:
-        resolved = run_values(run)
-    except Unreadable:
-        return
-    whole = Form(form.text, name=form.name)
-    for leaf in leaves((resolved or {}).get("values", {})).values():
-        if leaf.origin in ("override", "set", LIVE) and leaf.value is not None:
-            with suppress(FormError):
-                whole.assign(leaf.key, leaf.value)
-    form.replace(whole.text, "as it ran")
 
 
 def copy_of(path: Path, name: str) -> Form:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from rltui.sources.base import RunSource
 
 Json = dict[str, Any]
 LIVE = "live"  # the origin of what was set while the run was going
@@ -27,11 +27,8 @@ def ran_with(values: Any, events: Iterable[Json], attempt: Any) -> Json:
     return tree
 
 
-def run_values(folder: Path) -> Json | None:
-    """Those of a run's folder; None: it has not resolved its config. Unreadable."""
-    from rltui.sources.local import LocalRunSource
-
-    source = LocalRunSource(folder)
+def run_values(source: RunSource) -> Json | None:
+    """Those of a run; None: it has not resolved its config. Unreadable."""
     resolved = source.document("resolved.json")
     if resolved is None:
         return None

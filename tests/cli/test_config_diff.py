@@ -42,7 +42,7 @@ def test_diff_with_a_run_takes_what_it_resolved_to(files, config, in_json):
     (run / "resolved.json").write_text('{"values": [')
     code, _, err = config("diff", run, "my.toml")
     assert code == 2
-    assert "resolved.json cannot be read" in err
+    assert "resolved.json is damaged" in err and "config.toml instead" in err
     (run / "resolved.json").unlink()
     assert config("diff", run, "my.toml")[0] == 0
 

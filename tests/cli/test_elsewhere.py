@@ -5,7 +5,9 @@ import json
 import pytest
 
 from rltui.cli.main import main
+from rltui.samples import samples
 from tests.server.conftest import Server
+from trainer.config import load
 from trainer.rundir.checkpoints import OPTIMIZER
 from trainer.rundir.synth import SynthConfig, write_run
 
@@ -107,3 +109,16 @@ def test_weights_are_fetched_whole_and_go_on_where_they_were_cut(here, both, ser
     for path in (here / "mine").iterdir():
         assert path.read_bytes() == (checkpoint / path.name).read_bytes()
     assert (here / "mine" / "adapter_model.safetensors").exists() and not (here / "mine" / OPTIMIZER).exists()
+
+
+@pytest.mark.parametrize("args", [["show", "RUN", "--given"], ["diff", "RUN", "demo.toml"], ["new", "--from", "RUN"]])
+def test_what_the_run_runs_with_stands_for_its_config(both, server, tmp_path, monkeypatch, args):
+    """With a learning rate that no file has: it was given by --set."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo.toml").write_text(samples()["demo"].read_text())
+    folder = server.runs / NAME
+    (folder / "config.toml").write_text(samples()["demo"].read_text())
+    loaded = load(folder / "config.toml", sets=["training.learning_rate=0.00023"])
+    (folder / "resolved.json").write_text(json.dumps({"schema": 1, **loaded.resolved()}))
+    here, there = both("config", *args, *(["--out", "-"] if args[0] == "new" else []))
+    assert here == there and "learning_rate" in here[1] and ("0.00023" in here[1] or "2.3e-4" in here[1])

@@ -57,6 +57,23 @@ def test_config_show_tells_what_runs_and_from_where(steered, capsys):
     assert any(line.startswith("seed = 12345 ") and line.endswith("# --set") for line in lines)
 
 
+def test_a_copy_of_a_run_elsewhere_too(steered, tmp_path):
+    (tmp_path / "fetched").mkdir()
+    fetched = tmp_path / "fetched" / "config.toml"
+    fetched.write_text((steered / "config.toml").read_text())
+    form = begin(Start("run", steered.name, fetched), LocalRunSource(steered))
+    assert "temperature = 0.7" in form.text and "seed = 12345" in form.text
+
+
+def test_a_new_config_from_the_run_has_them_too(steered, capsys):
+    assert main(["config", "new", "--from", str(steered), "--out", "-"]) == 0
+    text = capsys.readouterr().out
+    assert "temperature = 0.7" in text and "seed = 12345" in text
+    (steered / "resolved.json").write_text("{torn")
+    assert main(["config", "new", "--from", str(steered), "--out", "-"]) == 2
+    assert "nothing was written" in capsys.readouterr().err
+
+
 def test_the_report_and_the_doctor_tell_it_too(steered):
     model, checkup = RunModel(LocalRunSource(steered)), Checkup()
     while model.refresh(1.0).more:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rltui.cli.config.values import Leaf, leaves, origin_text
-from rltui.cli.configs import add_examples, columns, counted, open_config, printable, refusal, run_folder
+from rltui.cli.configs import add_examples, columns, counted, open_config, printable, refusal, run_of
 from rltui.cli.output import FINDINGS, OK, CliError, Json, add_data_options, emit, say, words
 from rltui.model.ran_with import run_values
 from rltui.sources.base import Unreadable
@@ -52,14 +52,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _side(name: str, *, allow_unknown: bool) -> dict[str, Leaf]:
-    folder = None if name == "-" else run_folder(name)
-    resolved = folder / "resolved.json" if folder else None
-    if folder is None or resolved is None or not resolved.exists():
-        return leaves(open_config(str(folder or name), allow_unknown=allow_unknown).resolved()["values"])
+    run = None if name == "-" else run_of(name)
     try:
-        return leaves((run_values(folder) or {})["values"])
-    except (Unreadable, KeyError) as error:
-        raise CliError(f"{resolved} cannot be read; compare {folder / 'config.toml'} instead") from error
+        resolved = None if run is None else run_values(run.source)
+        if resolved is not None:
+            return leaves(resolved.get("values", {}))
+    except Unreadable as error:
+        alone = f"; compare {run.folder / 'config.toml'} instead" if run and run.folder else ""
+        raise CliError(f"{run}: {error}{alone}") from error
+    return leaves(open_config(run.place if run else name, allow_unknown=allow_unknown).resolved()["values"])
 
 
 def _differences(key: str, a: Leaf | None, b: Leaf | None) -> Iterator[tuple[str, Leaf | None, Leaf | None]]:

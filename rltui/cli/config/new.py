@@ -19,13 +19,17 @@ from rltui.cli.configs import (
     printable,
     read_text,
     refusal,
-    run_folder,
+    run_of,
     said,
     wrapped,
 )
 from rltui.cli.output import OK, CliError, Json, emit, program, put, say, words
 from rltui.cli.task_apps import start_problems
+from rltui.launch.runs import RunAt
+from rltui.model.as_it_ran import as_it_ran
+from rltui.model.ran_with import run_values
 from rltui.samples import samples, title
+from rltui.sources.base import Unreadable
 from rltui.text import clean
 from trainer.config import ConfigError, Problem
 from trainer.config.save import SaveError, save
@@ -35,7 +39,7 @@ FIRST = "demo"  # the sample that is taken when none is named
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help=f"a sample (default: {FIRST}); --list names them")
-    parser.add_argument("--from", dest="source", metavar="RUN|FILE", help="copy this run's config, or this file")
+    parser.add_argument("--from", dest="source", metavar="RUN|FILE", help="copy a run's config, as it ran, or a file")
     parser.add_argument("--out", metavar="FILE", help="the new file (default: NAME.toml); - prints it")
     parser.add_argument(
         "--set", action="append", default=[], dest="sets", metavar="KEY=VALUE", help="change a key in the new file"
@@ -53,11 +57,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.list:
         return _list(args)
-    name, source = _source(args)
+    name, source, run = _source(args)
     out = args.out or f"{name}.toml"
     try:
         before = read_text(source)
-        if args.source is None and out != "-":  # the commands in its comments are for the new file
+        if run is not None:
+            before = as_it_ran(before, out, _values(run))
+        elif args.source is None and out != "-":  # the commands in its comments are for the new file
             before = before.replace(f"sample_configs/{name}.toml", shlex.quote(out))
         text = _changed(before, out, args.sets)
     except ConfigError as error:
@@ -105,8 +111,8 @@ def _at_its_place(path: Path) -> tuple[list[Problem], list[Problem]]:
         return error.problems, []
 
 
-def _source(args: argparse.Namespace) -> tuple[str, Path]:
-    """The new config's name, and the file that it begins with."""
+def _source(args: argparse.Namespace) -> tuple[str, Path, RunAt | None]:
+    """The new config's name, the file that it begins with, and the run whose file that is."""
     if args.source is None:
         known, name = samples(), (args.name or FIRST).removesuffix(".toml")
         if name not in known:
@@ -114,12 +120,19 @@ def _source(args: argparse.Namespace) -> tuple[str, Path]:
             listed = ", ".join(known) or "none; install rltui again"
             hint = f"did you mean {near[0]}?" if near else f"there are: {listed}"
             raise CliError(f"no sample {clean(name)!a}; {hint}")
-        return name, known[name]
+        return name, known[name], None
     if args.name is not None:
         raise CliError(f"both a sample, {clean(args.name)}, and --from; give one")
-    folder = run_folder(args.source)
-    path = config_path(args.source) if folder is None else folder / "config.toml"
-    return (path.parent.name if folder else f"{path.stem}-copy"), path
+    run = run_of(args.source)
+    path = config_path(args.source if run is None else run.place)
+    return (f"{path.stem}-copy" if run is None else path.parent.name), path, run
+
+
+def _values(run: RunAt) -> Json | None:
+    try:
+        return run_values(run.source)
+    except Unreadable as error:
+        raise CliError(f"{run}: {error}; nothing was written") from error
 
 
 def _changed(text: str, name: str, sets: list[str]) -> str:

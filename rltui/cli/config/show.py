@@ -14,7 +14,7 @@ from rltui.cli.configs import (
     columns,
     open_config,
     refusal,
-    run_folder,
+    run_of,
 )
 from rltui.cli.keynames import chosen
 from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say
@@ -62,11 +62,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _of_run(args: argparse.Namespace) -> Json | None:
     """What a run runs with; None: no run is meant, or --set asks for what its config would be. CliError."""
-    folder = None if args.sets or args.file == STDIN else run_folder(args.file)
+    found = None if args.sets or args.file == STDIN else run_of(args.file)
     try:
-        return run_values(folder) if folder is not None else None
+        return run_values(found.source) if found is not None else None
     except Unreadable as error:
-        raise CliError(f"{folder}: {error}; rltui config show {folder}/config.toml reads the config alone") from error
+        folder = found.folder if found is not None else None
+        alone = f"; rltui config show {folder}/config.toml reads the config alone" if folder is not None else ""
+        raise CliError(f"{found}: {error}{alone}") from error
 
 
 def _selected(found: dict[str, Leaf], args: argparse.Namespace) -> list[Leaf]:

@@ -25,6 +25,7 @@ from rltui.widgets.virtual_list import VirtualList
 if TYPE_CHECKING:
     from rltui.model.form import Form
     from rltui.model.form_starts import Start
+    from rltui.sources.base import RunSource
 
 _NEED_FORM = frozenset(
     "find problem fix undo redo diff save editor migrate launch smoke unset reach save_as copy reload "
@@ -121,24 +122,24 @@ class ConfigScreen(FilingScreen):
         self.run_worker(job, thread=True, exclusive=True, group="open", exit_on_error=False)
 
     def _open_run(self, run: str, key: str) -> None:
-        from rltui.launch.runs import config_of
+        from rltui.launch.runs import config_of, find
         from rltui.model.form_starts import Start
         from rltui.sources.find import NoSuchRun
 
         try:
-            path = config_of(run)
+            path, source = config_of(run), find(run).source
         except NoSuchRun as error:
             self.post_message(NotOpened(str(error)))
             return
-        self._open_start(Start("run", path.parent.name, path), key)
+        self._open_start(Start("run", path.parent.name, path), key, source)
 
     def _open_file(self, path: Path, key: str) -> None:
         from rltui.model.form_starts import Start
 
         self._open_start(Start("file", path.name, path), key)
 
-    def _open_start(self, start: Start, key: str = "") -> None:
-        """In a thread: read it, look at it."""
+    def _open_start(self, start: Start, key: str = "", run: RunSource | None = None) -> None:
+        """In a thread: read it, look at it. `run`: whose config it is."""
         from rltui.cli.configs import refuse_record
         from rltui.cli.output import CliError
         from rltui.model import drafts
@@ -160,7 +161,7 @@ class ConfigScreen(FilingScreen):
                 except CliError:  # the record of a run: a copy of it
                     form = copy_of(start.path, free_name("config.toml"))
             else:
-                form = begin(start)
+                form = begin(start, run)
         except ConfigError as error:
             self.post_message(NotOpened("; ".join(problem.why for problem in error.problems) + f": {start.path}"))
             return
