@@ -18,11 +18,15 @@ MOST_COLUMNS = 100  # longer lines are hard to read
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="a place of the interface, or a subject")
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="a place of the interface, a subject, or a verb")
     add_data_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    from rltui.cli.main import VERBS, main
+
+    if args.topic in VERBS and args.topic not in (*TOPICS, *CONTEXTS):
+        return main([args.topic, "--help"])
     data, printed = _topics() if args.topic is None else _topic(args.topic)
     emit(data, as_json=args.json, out=args.out)
     if not args.json:

@@ -27,6 +27,11 @@ def test_each_verb_explains_itself(verb, capsys):
     assert ("--theme" if verb == "attach" else "--json") in capsys.readouterr().out  # the interface prints no data
 
 
+def test_help_on_a_verb_is_its_own_where_no_topic_has_the_name(capsys):
+    assert entry.main(["help", "judge"]) == 0 and "usage: rltui judge" in capsys.readouterr().out
+    assert entry.main(["help", "doctor"]) == 0 and "What is wrong with the run" in capsys.readouterr().out
+
+
 def test_an_unknown_verb_names_the_nearest(capsys):
     assert entry.main(["tran", "x"]) == 2
     assert "`rltui train`" in capsys.readouterr().err
