@@ -41,7 +41,7 @@ class SetScreen(ModalScreen[Json | None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """The line has the keys."""
-        self.query_one(Pane).set_subtitle("enter asks the run, esc changes nothing")
+        self.query_one(Pane).set_subtitle("right completes a key, enter asks the run, esc changes nothing")
         self.query_one(Prompt).open()
         self.run_worker(self._tell_keys())
 
@@ -50,6 +50,7 @@ class SetScreen(ModalScreen[Json | None], inherit_bindings=False):
         from trainer.config.differ import live_keys
 
         keys = await asyncio.to_thread(live_keys)
+        self.query_one(Prompt).suggest([*(key.rpartition(".")[2] for key in keys), *keys])
         if not self._told:
             self._tell(f"live: {', '.join(keys)}", "dim")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import on
@@ -11,6 +12,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.style import Style
+from textual.suggester import SuggestFromList
 from textual.widgets import Input, Static
 
 from rltui.text import clean
@@ -107,6 +109,11 @@ class Prompt(Horizontal):
     def close(self) -> None:
         """Hide the line; whoever opened it takes the focus back."""
         self.remove_class("-open")
+
+    def suggest(self, words: Sequence[str]) -> None:
+        """The rest of the first of `words` that begins as the line does shows behind it; `right` takes it."""
+        if self._input is not None:
+            self._input.suggester = SuggestFromList(words)
 
     def set_note(self, note: str, style: str = "dim") -> None:
         """At the right: a count, or what is wrong with what was typed (`style` watch)."""

@@ -230,7 +230,11 @@ async def test_set_asks_for_a_key_and_sends_its_value(folder):
         assert request["action"] == "set"
         assert request["args"] == {"training.learning_rate": 1e-5, "training.max_lag": 3}
         await pilot.press("S", *"jjjjjj", "enter")
-        await until(app, "Set a key of live")
+        await until(app, "Set a key of live", "live: ")
+        await pilot.press(*"clip_eps_h")
+        await until(app, "set clip_eps_high")
+        await pilot.press("right")
+        assert app.screen.query_one(Input).value == "clip_eps_high"
         await pilot.press("escape")
         await until(app, lambda: "Set a key" not in screen_text(app))
         assert len(list((run / "control").glob("*.json"))) == 1
