@@ -54,7 +54,8 @@ class AppScreen(Screen[None]):
     ALLOW_IN_MAXIMIZED_VIEW = "Header, KeyBar"
     DEFAULT_CSS = """
     AppScreen { layout: vertical; overflow: hidden hidden; }
-    AppScreen.-maximized-view { hatch: none; align: left top; overflow: hidden hidden !important; }
+    AppScreen .-maximized { width: 1fr !important; height: 1fr !important; max-width: 100%; max-height: 100%; }
+    AppScreen.-maximized-view { hatch: none !important; align: left top; overflow: hidden hidden !important; }
     AppScreen > Header { dock: top; }
     AppScreen > KeyBar { dock: bottom; }
     AppScreen > TooSmall { display: none; }
