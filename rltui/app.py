@@ -263,7 +263,7 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
             where = f"{Path(error.file).name}:{line}: " if error.file.endswith(".toml") else ""
             self.say(f"{where}{key}{': ' if key else ''}{what}; {self.look.theme.name} stays as it was", "act")
             return
-        self.show_look(Look(theme, self.terminal.color, self.terminal.ascii))
+        self.show_look(Look(theme, self.terminal.color, self.terminal.ascii, blocks=self.terminal.blocks))
         if remember:
             self.memory.put("theme", name)
             self.memory.put("theme_on", "dark" if self.terminal.dark else "light")

@@ -43,7 +43,8 @@ TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "Light or dark follows the terminal's background, then COLORFGBG. NO_COLOR=1 turns all colour off: every "
             "state has a sign and a word as well. COLORTERM=truecolor and TERM decide between 16 million, 256 and 16.",
-            "--ascii draws with ASCII only, for consoles and locales that are not UTF-8; charts become coarser.",
+            "--ascii draws with ASCII only, for consoles and locales that are not UTF-8; charts become coarser. "
+            "--blocks draws charts of block characters, for fonts without braille.",
         ),
     ),
     "themes": (

@@ -37,6 +37,7 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs-dir", type=Path, metavar="DIR", help="where runs are (default: runs)")
     parser.add_argument("--theme", metavar="NAME", help="colours: a shipped theme, or one of yours")
     parser.add_argument("--ascii", action="store_true", help="no character outside ASCII is drawn")
+    parser.add_argument("--blocks", action="store_true", help="charts of block characters, for a font without braille")
     parser.add_argument("--fps", type=_fps, metavar="N", help="how often a live screen is drawn a second (default: 1)")
     parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
     parser.add_argument("--readonly", action="store_true", help="look only: nothing is written, no run is steered")
@@ -71,7 +72,7 @@ def _serve(args: argparse.Namespace) -> int:
     options = ["--runs-dir", str((args.runs_dir or default_runs_dir()).expanduser().absolute())]
     options += ["--theme", args.theme] if args.theme else []
     options += ["--fps", f"{args.fps:g}"] if args.fps else []
-    options += [f"--{name}" for name in ("ascii", "no_mouse", "readonly", "quiet") if getattr(args, name)]
+    options += [f"--{name}" for name in ("ascii", "blocks", "no_mouse", "readonly", "quiet") if getattr(args, name)]
     secret = new_secret()
     try:
         with socket.create_server((HOST, port)):  # taken, it is said before an address is
@@ -120,7 +121,7 @@ def open_app(
         server=server,
     )
     sys.setswitchinterval(SWITCH_S)
-    app = RltuiApp(terminal, Look(theme, terminal.color, terminal.ascii), themes, options)
+    app = RltuiApp(terminal, Look(theme, terminal.color, terminal.ascii, blocks=terminal.blocks), themes, options)
     failure: BaseException | None = None
     assert sys.__stdin__ is not None and sys.__stderr__ is not None
     with Guard(app.hang_up, fd_in=sys.__stdin__.fileno(), fd_out=sys.__stderr__.fileno()) as guard:
@@ -215,6 +216,7 @@ def _terminal(args: argparse.Namespace, *, asks: bool = True) -> Terminal:
         os.environ,
         encoding=getattr(sys.stdout, "encoding", None),
         ascii=args.ascii,
+        blocks=args.blocks,
         fps=args.fps,
         background=lambda: query_background(sys.stdin.fileno(), sys.stdout.fileno(), late_s=late_s) if asks else None,
     )

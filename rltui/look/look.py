@@ -24,10 +24,11 @@ class Look:
     A style with only a background (`selection`) is meant to lie over another: `base + look.style("selection")`.
     """
 
-    def __init__(self, theme: Theme, color: ColorMode, ascii: bool):
+    def __init__(self, theme: Theme, color: ColorMode, ascii: bool, *, blocks: bool = False):
         self.theme = theme
         self.color = color
         self.ascii = ascii
+        self.chart_level: Literal["braille", "block", "ascii"] = "ascii" if ascii else "block" if blocks else "braille"
         self.bars = BARS[ascii]
         self.box = BOX[ascii]
         self._styles: dict[str, Style] = {}
@@ -68,7 +69,7 @@ class Look:
     @cached_property
     def faded(self) -> Look:
         """The same with dim text, for data that are the last known."""
-        return _Faded(self.theme, self.color, self.ascii)
+        return _Faded(self.theme, self.color, self.ascii, blocks=self.chart_level == "block")
 
     def textual_theme(self) -> dict[str, Any]:
         """Arguments for textual.theme.Theme, which this module does not import."""

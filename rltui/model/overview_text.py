@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rltui.charts.canvas import Level
 from rltui.charts.draw import draw
 from rltui.charts.parts import Options
 from rltui.charts.smooth import titled
@@ -76,8 +75,7 @@ def _title(title: str, info: str, look: Look, columns: int) -> str:
 
 
 def _chart(shown: Shown, options: Options, look: Look, columns: int) -> list[str]:
-    level: Level = "ascii" if look.ascii else "braille"
-    drawing = draw(shown.series, options, columns, CHART_ROWS, level, look)
+    drawing = draw(shown.series, options, columns, CHART_ROWS, look.chart_level, look)
     lines = ["".join(part for part, _ in line) for line in drawing.lines]
     return [_title(titled(shown.title, shown.plan.ema), drawing.description.title(look), look, columns), *lines]
 

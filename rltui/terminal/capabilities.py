@@ -28,7 +28,7 @@ class ColorMode(StrEnum):
 
 @dataclass(frozen=True)
 class Terminal:
-    """`ascii`: ASCII glyphs only. `dark`: its background is. `fps`: repaints a second, at most."""
+    """`ascii`: ASCII glyphs only. `dark`: its background is. `fps`: repaints a second, at most. `blocks`: no braille."""
 
     color: ColorMode
     ascii: bool
@@ -36,6 +36,7 @@ class Terminal:
     multiplexer: Multiplexer
     ssh: bool
     fps: float
+    blocks: bool = False
 
 
 def detect(
@@ -43,10 +44,11 @@ def detect(
     *,
     encoding: str | None,
     ascii: bool = False,
+    blocks: bool = False,
     fps: float | None = None,
     background: Callable[[], bool | None],
 ) -> Terminal:
-    """The terminal behind `env` and an output in `encoding`; `ascii` and `fps` are what the user asked for.
+    """The terminal behind `env` and an output in `encoding`; `ascii`, `blocks` and `fps` are what the user asked for.
 
     `background` asks the terminal whether it is dark (None: no answer). It is called at most once, and only
     where an answer can come and is of use.
@@ -61,6 +63,7 @@ def detect(
         multiplexer=multiplexer,
         ssh=ssh,
         fps=fps if fps is not None else FPS_SSH if ssh else FPS_LOCAL,
+        blocks=blocks,
     )
 
 

@@ -168,8 +168,8 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         look, before = look_of(self), self._drawing.lines
         smoothed = self.ema > 0 and self._smooth()
         series = [replace(one, smooth=self._emas[one.pyramid].pyramid) for one in self._series] if smoothed else None
-        level = "ascii" if look.ascii else "braille"
-        self._drawing = draw(series or self._series, self.options, self.size.width, self.size.height, level, look)
+        width, height = self.size
+        self._drawing = draw(series or self._series, self.options, width, height, look.chart_level, look)
         self._drawn_for = self._shown_as()
         self._put_strips(before, look)
         if self._drawing.description != self.description:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from rltui.charts.pyramid import Pyramid
 from rltui.look import ColorMode, Look, ThemeFiles, default_look
 from rltui.widgets import chart as chart_module
 from rltui.widgets.chart import Chart
+
+BRAILLE = re.compile("[\u2801-\u28ff]")
 
 
 class Watched(Chart):
@@ -219,6 +222,16 @@ async def test_another_look_draws_again() -> None:
         assert "".join(shown(chart)).isascii()
         colored = [s for y in range(10) for s in chart.render_line(y) if s.style and s.style.color]
         assert {s.style.color for s in colored} <= {chart.rich_style.color}
+
+
+async def test_blocks_stand_for_braille_where_a_font_has_none() -> None:
+    chart = Chart()
+    async with Screenful(chart).run_test(size=(60, 20)) as pilot:
+        chart.set_series([series([0.0, 1.0, 0.5])])
+        assert BRAILLE.search("".join(plain(chart._drawing.lines)))
+        pilot.app.look = Look(ThemeFiles().load("dark"), ColorMode.NONE, ascii=False, blocks=True)
+        drawn = "".join(shown(chart))
+        assert not BRAILLE.search(drawn) and set(drawn) & set("▁▂▃▄▅▆▇█")
 
 
 async def test_pan_moves_a_zoomed_range_as_far_as_there_are_points() -> None:
