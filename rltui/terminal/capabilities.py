@@ -28,7 +28,7 @@ class ColorMode(StrEnum):
 
 @dataclass(frozen=True)
 class Terminal:
-    """`ascii`: ASCII glyphs only. `dark`: its background is. `fps`: repaints a second, at most. `blocks`: no braille."""
+    """`ascii`: ASCII glyphs only. `blocks`: no braille. `dark`: its background is. `fps`: most repaints a second."""
 
     color: ColorMode
     ascii: bool
