@@ -262,7 +262,7 @@ class RunsScreen(Deleting, Shelving):
         self._update()
 
     def action_filter(self) -> None:
-        self.query_one("#filter", Prompt).open()
+        self.query_one("#filter", Prompt).open(self._filter)
 
     @on(Prompt.Changed, "#filter")
     def _filter_typed(self, event: Prompt.Changed) -> None:
@@ -276,8 +276,10 @@ class RunsScreen(Deleting, Shelving):
         focus_now(self.query_one("#runs"))
 
     @on(Prompt.Cancelled, "#filter")
-    def _filter_left(self) -> None:
-        self._keep("")
+    def _filter_left(self, event: Prompt.Cancelled) -> None:
+        if event.prompt.before:
+            event.prompt.open(event.prompt.before)  # what is in use shows
+        self._keep(event.prompt.before)
         focus_now(self.query_one("#runs"))
 
     def _keep(self, text: str) -> None:

@@ -71,6 +71,7 @@ class Prompt(Horizontal):
         self._placeholder = placeholder
         self._input: Input | None = None
         self._note = ""
+        self.before = ""  # what stood in the line when it was opened
 
     def compose(self) -> ComposeResult:
         """Label, input, note."""
@@ -101,6 +102,7 @@ class Prompt(Horizontal):
         """Show the line and put the keys into it; `value` replaces what was typed before."""
         if value is not None:
             self.value = value
+        self.before = self.value
         self.add_class("-open")
         self._dress()
         if self._input is not None:

@@ -219,8 +219,9 @@ class CompareScreen(CompareShown):
         self.enter(CURVES)
 
     @on(Prompt.Cancelled, "#curve-filter")
-    def _left(self) -> None:
-        self._filter, self._finder = "", None
+    def _left(self, event: Prompt.Cancelled) -> None:
+        before = event.prompt.before  # it was good when it was taken
+        self._filter, self._finder = before, Finder(before, regex=True) if before else None
         if self._comparison is not None:
             self._update_curves()
         self.enter(CURVES)

@@ -49,7 +49,13 @@ class FilteredMetrics(Tab):
         focus_now(self._list)
 
     @on(Prompt.Cancelled)
+    def _left(self, event: Prompt.Cancelled) -> None:
+        self._use(event.prompt.before)
+
     def clear_filter(self) -> None:
-        self._rows.filter("")
+        self._use("")
+
+    def _use(self, text: str) -> None:
+        self._rows.filter(text)
         self.list_again()
         focus_now(self._list)

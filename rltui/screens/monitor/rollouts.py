@@ -337,8 +337,8 @@ class Rollouts(Comparing):
         focus_now(self._list)
 
     @on(Prompt.Cancelled, "#episode-filter")
-    def _left(self) -> None:
-        self._choose("", self._sort)
+    def _left(self, event: Prompt.Cancelled) -> None:
+        self._choose(event.prompt.before, self._sort)
         focus_now(self._list)
 
     def action_sort(self) -> None:
