@@ -176,6 +176,9 @@ class Pipeline:
                 return None
             if room.saves_in_pause:
                 await self._checkpoint()
+            elif self._deadlocked(iteration):
+                self._owes_sync = True
+                await self._sync_put_off()
             elif room.admitting and dispatcher.missing(iteration) is None:
                 # At once: a pause that came between this and the first update would find the run within an iteration.
                 return dispatcher.take(iteration)
@@ -184,10 +187,11 @@ class Pipeline:
         """Returns once the groups of `iteration` are there, and all that would be too old for the next.
 
         Not while the run is paused: it rests between two iterations. Then it returns when a checkpoint is asked for.
+        And where nothing would come before newer weights serve.
         """
         dispatcher = self._dispatcher
         while (what := dispatcher.missing(iteration)) is not None or not self._room.admitting:
-            if self._room.saves_in_pause:
+            if self._room.saves_in_pause or self._deadlocked(iteration):
                 return True
             if what is None:
                 self._waits.over("learner")
@@ -200,6 +204,12 @@ class Pipeline:
                 await dispatcher.changed(overdue)
         self._waits.over("learner")
         return True
+
+    def _deadlocked(self, iteration: int) -> bool:
+        """No group may open before a sync, and no sync is due before the next step: a max_lag that was lowered."""
+        waits = self._dispatcher.waits_for_policy and not self._dispatcher.running
+        behind = self._recorder.weight_updates < self._recorder.step and not self._evaluator.holds_weights
+        return waits and behind and self._sync is not None and self._dispatcher.missing(iteration) == "batch"
 
     async def _evaluate(self, iteration: int) -> None:
         """On the weights that serve now. Training goes on beside it, unless it is synchronous or over."""
@@ -316,10 +326,14 @@ class Pipeline:
         return await self._sync_weights(self._recorder.weight_version + 1)
 
     async def _sync_put_off(self) -> None:
-        """After an evaluation: the sync that was due while it played."""
+        """Between two steps: the sync that was due while an evaluation played, or without which no step comes."""
         async with self._turn, self._room.step():
             if self._sync is not None and self._owes_sync and not self._evaluator.holds_weights:
-                await self._sync_weights(self._recorder.weight_version + 1)
+                try:
+                    await self._sync_weights(self._recorder.weight_version + 1)
+                except WeightSyncMismatch as error:
+                    self._recorder.not_synced(error.report)
+                    raise
 
     async def _sync_weights(self, version: int) -> dict[str, float]:
         sync, recorder = self._sync, self._recorder

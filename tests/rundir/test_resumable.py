@@ -118,6 +118,7 @@ def test_leftovers_of_a_crash_are_removed_and_a_replaced_one_is_put_back(tmp_pat
     begin_checkpoint(tmp_path, 4)
     (tmp_path / "step_6").mkdir()  # renamed, but never STABLE
     (tmp_path / "step_2" / "optimizer" / "manifest.json").unlink()  # its removal was cut short
+    assert choose(tmp_path, []).step == 4  # who asks before the resume tidies up
     tidy(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_2", "step_4"]
     assert not (tmp_path / "step_2" / "optimizer").exists()

@@ -22,6 +22,7 @@ MANIFEST = "manifest.json"
 STABLE = "STABLE"
 OPTIMIZER = "optimizer"
 _NAME = re.compile(r"step_(\d+)\Z")
+_ASIDE = re.compile(r"\.step_\d+\.old\Z")
 
 
 class Checkpoint(msgspec.Struct, kw_only=True):
@@ -131,12 +132,18 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
 
 
 def list_checkpoints(folder: Path) -> list[Checkpoint]:
-    """Finished checkpoints by step. Sums of their files are not checked here: see `verify_checkpoint`."""
+    """Finished checkpoints by step. Sums of their files are not checked here: see `verify_checkpoint`.
+
+    One that was put aside to be replaced counts until the new one is finished: a crash may have come between.
+    """
     try:
         names = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = [c for name in names if _NAME.match(name) and (c := read_checkpoint(folder / name)) is not None]
+    steps = {checkpoint.step for checkpoint in found}
+    aside = [c for name in names if _ASIDE.match(name) and (c := read_checkpoint(folder / name)) is not None]
+    found += [checkpoint for checkpoint in aside if checkpoint.step not in steps]
     best = _pointed(folder / "best.json")
     for checkpoint in found:
         checkpoint.is_best = checkpoint.path.name == best
