@@ -31,7 +31,7 @@ GPUS = tuple(2**k for k in range(11))
 MODES = {"sync": (0, False), "one-step-async": (1, True), "in-flight": (4, False)}  # max_lag, restarts
 REPLICAS = 16  # at most: beyond it they grow
 GROUP = 8
-FIRST = 4  # measured from the closing of this batch on
+FIRST, LAST = 4, 30  # measured from the closing of the one batch to that of the other: few batches differ by percents
 TRAINER_AHEAD = 1.1  # training is that much faster than generation: a split is never exact
 
 
@@ -63,18 +63,17 @@ def simulate(gpus: int, mode: str) -> Row:
         seed=gpus,
     )
     seats = replicas * speed.seats
-    last = 9 if replicas >= REPLICAS // 2 else 30  # few and small iterations differ more from each other
     loaded = config(
         rollout__episodes_per_batch=seats * 3 // 2,
         rollout__max_concurrent_rollouts=seats * 5 // 4,
         training__group_size=GROUP,
         training__batch_size=seats * 3 // 2,
-        training__iterations_per_epoch=last + 3,
+        training__iterations_per_epoch=LAST + 3,
         training__max_lag=max_lag,
     )
     world = run(_played(World, loaded, shape))
     bound = 1 / (1 / generation + 1 / training) if gpus == 1 else min(generation, training)
-    began, ended = (world.recorder.batches[i].at for i in (FIRST, last))
+    began, ended = (world.recorder.batches[i].at for i in (FIRST, LAST))
     window = ended - began
     trained = sum(tokens for at, tokens in world.trained_tokens if began < at <= ended)
     decoded = sum(replica.decoded_between(began, ended) for replica in world.engine.replicas)

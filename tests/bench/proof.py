@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import psutil
 
 ROOT = Path(__file__).parents[2]
-SHOWN_GPUS = (1, 8, 64, 1024)
+SHOWN_GPUS = (1, 8, 16, 64, 1024)
 
 Rows = Iterator[tuple[str, ...]]
 
