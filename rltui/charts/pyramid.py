@@ -109,7 +109,8 @@ class Pyramid:
         start = len(self._ys)
         self._xs.extend(xs)
         self._ys.extend(ys)
-        self._gaps.extend(i for i, y in enumerate(ys, start) if not isfinite(y))
+        if not isfinite(sum(ys)):  # a sum may overflow too: then this is only slower
+            self._gaps.extend(i for i, y in enumerate(ys, start) if not isfinite(y))
         self._complete()
 
     def _complete(self) -> None:

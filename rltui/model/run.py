@@ -24,8 +24,9 @@ _CHECKPOINT_KEYS = ("attempt", "last_checkpoint", "best", "state")
 
 @dataclass(frozen=True)
 class Change:
-    """What a refresh changed: status, events, metrics, groups, episodes, checkpoints, error. `more`: refresh again
-    at once, there is more to read. False where nothing changed."""
+    """What a refresh changed: status, events, metrics, groups, episodes, checkpoints, error; `caught_up` where it
+    read the last of what was there. `more`: refresh again at once, there is more to read. False where nothing changed.
+    """
 
     what: frozenset[str] = frozenset()
     more: bool = False
@@ -60,6 +61,7 @@ class RunModel:
         self.name = clean(PurePath(source.place).name or source.place, 200)
         self._feeds: dict[type, Feed] = {}
         self.asked = False  # whether its status was looked for once
+        self._behind = False  # the last refresh left more to read
         self.error: str | None = None  # why the run, or a part of it, cannot be read now; the data is the last known
         self._clear()
 
@@ -112,7 +114,10 @@ class RunModel:
         if told != self.error:
             self.error = told
             changed.add("error")
-        return Change(frozenset(changed), bool(waiting))
+        if self._behind and not waiting:
+            changed.add("caught_up")
+        self._behind = bool(waiting)
+        return Change(frozenset(changed), self._behind)
 
     def _read_status(self, changed: set[str]) -> bool:
         known = self.status

@@ -104,7 +104,9 @@ class Metrics(FilteredMetrics):
             charts.share(growing=model.live)
         if what & {"status", "metrics"}:
             self._along.update(model.status)
-        if "metrics" in what and self._due is None:
+        if "caught_up" in what:  # at once: this is what one waits for
+            self._draw()
+        elif "metrics" in what and self._due is None:
             wait = self._drawn_at + CHARTS_S - time.monotonic()
             if wait > 0:
                 self._due = self.set_timer(wait, self._draw)
@@ -118,7 +120,9 @@ class Metrics(FilteredMetrics):
         return self._model.metrics if self._model is not None else None
 
     def _draw(self) -> None:
-        self._due = None
+        if self._due is not None:
+            self._due.stop()
+            self._due = None
         self._drawn_at = time.monotonic()
         store = self._store
         if store is None or not self.is_attached:

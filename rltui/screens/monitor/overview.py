@@ -164,7 +164,9 @@ class Overview(Tab):
         self._model = model
         if what & {"status", "metrics"}:
             self._along.update(model.status)
-        if "metrics" in what and self._due is None:
+        if "caught_up" in what:
+            self._draw_all()
+        elif "metrics" in what and self._due is None:
             # A chart that grows changes in most of its cells: once a second is enough, however often the rest is.
             wait = self._drawn_at + CHARTS_S - time.monotonic()
             if wait > 0:
@@ -197,7 +199,9 @@ class Overview(Tab):
         return [*cause, *health] if cause else [*health, *(line for line in lines[:1] if line[0] == "rollouts")]
 
     def _draw_all(self) -> None:
-        self._due = None
+        if self._due is not None:
+            self._due.stop()
+            self._due = None
         self._drawn_at = time.monotonic()
         if self._model is not None:
             for plan in PLANS:
