@@ -6,9 +6,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rltui.sdk import InProcessTaskApp, RLConfig, RLJob, RLJobConfig
+    from rltui.sdk import (
+        EvaluationConfig,
+        InProcessTaskApp,
+        JudgeConfig,
+        JudgeOptionsConfig,
+        ModelConfig,
+        RewardsConfig,
+        RLConfig,
+        RLJob,
+        RLJobConfig,
+        RLServicesConfig,
+        RLTrainingConfig,
+        RolloutConfig,
+        RubricConfig,
+        SmokeConfig,
+        WeightSyncConfig,
+    )
 
-__all__ = ["InProcessTaskApp", "RLConfig", "RLJob", "RLJobConfig"]
+__all__ = [
+    "EvaluationConfig",
+    "InProcessTaskApp",
+    "JudgeConfig",
+    "JudgeOptionsConfig",
+    "ModelConfig",
+    "RLConfig",
+    "RLJob",
+    "RLJobConfig",
+    "RLServicesConfig",
+    "RLTrainingConfig",
+    "RewardsConfig",
+    "RolloutConfig",
+    "RubricConfig",
+    "SmokeConfig",
+    "WeightSyncConfig",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,3 +49,7 @@ def __getattr__(name: str) -> Any:
     import rltui.sdk
 
     return getattr(rltui.sdk, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

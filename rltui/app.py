@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual._context import active_message_pump
-from textual.app import App
+from textual.app import App, ScreenStackError
 from textual.binding import BindingType
 from textual.css.query import NoMatches
+from textual.dom import NoScreen
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.theme import Theme
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 LATER_S = 0.5  # after the first paint: then there is time for imports
 THEME_S = 1.0  # between two looks at the file of the theme
+GONE = (NoMatches, NoScreen, ScreenStackError)  # what a callback meets when the interface is taken down around it
 SCREENS = ("runs", "config", "launch", "monitor", "smoke", "compare", "doctor")  # keys 1 to 7
 
 
@@ -144,6 +146,8 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
         if self.smoke is not None:  # with the task app and the policy that it has started
             await asyncio.to_thread(self.smoke.close)
         self.stop_watching()
+        if self.opened is not None:
+            await asyncio.to_thread(self.opened.finish)
 
     def hang_up(self, number: int) -> None:
         """A signal asks us to end: detach. Runs in the main thread, between two of its instructions."""
@@ -155,7 +159,7 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
         await super()._shutdown()
 
     def _handle_exception(self, error: Exception) -> None:
-        if isinstance(error, NoMatches) and (self._leaving or getattr(active_message_pump.get(), "_pruning", False)):
+        if isinstance(error, GONE) and (self._leaving or getattr(active_message_pump.get(), "_pruning", False)):
             return  # a callback of a screen that is being taken down looks for a part that is gone already
         if self.failure is None:
             self.failure = error
@@ -207,6 +211,8 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
         if self.config_screen is not None:
             self.config_screen.back = ""  # who goes by keys is not led back
         self._screen(name)
+        while self.screen.is_modal:  # what was asked for before the question takes its place, and not beneath it
+            self.pop_screen()
         if self.screen is not self.get_screen(name):
             self.switch_screen(name)
 
@@ -217,7 +223,7 @@ class RltuiApp(ConfigsOfApp, RunsOfApp, App[None], inherit_bindings=False):
         self.go("smoke")
         screen = self.get_screen("smoke")
         if isinstance(screen, SmokeScreen):
-            self.call_later(screen.play_seed, config, seed, prompt)
+            screen.call_later(screen.play_seed, config, seed, prompt)  # once it is there
 
     @property
     def frame(self) -> AppScreen | None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rltui.places import state_folder
 from rltui.smoke.net import is_loopback
 from rltui.sources.base import TERMINAL
 from rltui.text import clean
@@ -78,28 +77,9 @@ def backend_url(argument: str | None = None, env: Mapping[str, str] = os.environ
     return normal_url(next((text for text in named if text and text.strip()), DEFAULT_URL))
 
 
-def own_server(url: str, env: Mapping[str, str] = os.environ) -> Json | None:
-    """What a server of this user on this machine wrote about itself: {url, pid, token, runs_dir, …}, alive or not."""
-    if not is_loopback(url):
-        return None
-    parts = urlsplit(url)
-    path = state_folder(env) / f"server-{parts.port or (443 if parts.scheme == 'https' else 80)}.json"
-    try:
-        if path.stat().st_uid != os.getuid():
-            return None
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def token_for(url: str, env: Mapping[str, str] = os.environ) -> str | None:
-    """The token to show at this address: RLTUI_API_KEY, SYNTH_API_KEY, else that of our own server there."""
-    for name in ("RLTUI_API_KEY", "SYNTH_API_KEY"):
-        if value := env.get(name, "").strip():
-            return value
-    token = (own_server(url, env) or {}).get("token")
-    return token if isinstance(token, str) and token else None
+def named_token(env: Mapping[str, str] = os.environ) -> str | None:
+    """The token to show: RLTUI_API_KEY, else SYNTH_API_KEY."""
+    return env.get("RLTUI_API_KEY", "").strip() or env.get("SYNTH_API_KEY", "").strip() or None
 
 
 class Backend:
@@ -108,7 +88,7 @@ class Backend:
     Redirects are not followed, so that the token never leaves the server. May be used by several threads.
 
     Args:
-        token: default: `token_for(url)`.
+        token: default: `named_token()`.
         timeout_s: of one try to connect, and of each wait for bytes.
     """
 
@@ -116,9 +96,9 @@ class Backend:
         import httpx
 
         self.url = normal_url(url)
-        token = (token or "").strip() or token_for(self.url)
+        token = (token or "").strip() or named_token()
         self._http = httpx.Client(
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            headers={"User-Agent": _own_name(), **({"Authorization": f"Bearer {token}"} if token else {})},
             timeout=timeout_s,
             trust_env=not is_loopback(self.url),
         )
@@ -275,6 +255,15 @@ class Backend:
         from rltui.smoke.probe import in_words
 
         return BackendError(f"no answer from {self.url}: {in_words(error)}")
+
+
+def _own_name() -> str:
+    """By which a run notes who paused or stopped it: rltui (USER@HOST)."""
+    from trainer.rundir.control import user_name
+    from trainer.rundir.process import host_name
+
+    name = f"rltui ({user_name()}@{host_name()})"
+    return "".join(sign if " " <= sign <= "~" else "?" for sign in name)
 
 
 def _lines(answer: httpx.Response) -> Iterator[bytes]:

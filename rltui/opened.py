@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rltui.state import Memory
 
 POLL_S = 0.5  # while an answer is awaited
+SEND_S = 10.0  # that a request which is on its way keeps the interface from ending
 
 
 class OpenRun:
@@ -39,6 +41,7 @@ class OpenRun:
         self._did = did
         self._watcher: RunWatcher | None = None
         self._failed = ""  # why it could not be opened
+        self._unsent: deque[tuple[str, dict[str, Any] | None]] = deque()  # requests, until they are with the run
         self._post: Callable[[Any], Any] = lambda message: None
 
     @property
@@ -72,7 +75,9 @@ class OpenRun:
         return str((status or {}).get("job_id") or self.where)
 
     def begin(self, post: Callable[[Any], Any]) -> None:
-        """Read it from now on, and `post` what is found."""
+        """Read it from now on, and `post` what is found. Only the first call counts."""
+        if self._watcher is not None:
+            return
         self._post = post
         self._watcher = RunWatcher(
             self._open,
@@ -80,13 +85,25 @@ class OpenRun:
             changed=self._changed,
             failed=self._lost,
             also=self._poll,
+            last=self._send,
             period_s=self.period_s,
         )
         self._watcher.start()
 
     def close(self) -> None:
+        """Read it no more. What it was asked for is still sent."""
         if self._watcher is not None:
             self._watcher.stop()
+
+    def finish(self) -> None:
+        """Wait, after `close`, until what it was asked for has been sent, for SEND_S at most."""
+        if self._watcher is not None and self._unsent:
+            self._watcher.join(SEND_S)
+
+    @property
+    def unsent(self) -> list[str]:
+        """What it was to be asked for and knows nothing of."""
+        return [action for action, _ in self._unsent]
 
     def look_now(self) -> None:
         if self._watcher is not None:
@@ -99,7 +116,8 @@ class OpenRun:
 
     def ask(self, action: str, args: dict[str, Any] | None = None) -> None:
         """Send a request to the run; its states come as SteerChanged."""
-        self.in_thread(lambda: self._ask(action, args))
+        self._unsent.append((action, args))
+        self.in_thread(self._send)
 
     def mute(self, rule: str, reason: str) -> None:
         """Hear no more of a rule of the doctor, for this reason; "": let it speak again."""
@@ -149,14 +167,20 @@ class OpenRun:
         self.model = RunModel(source)
         return self.model
 
-    def _ask(self, action: str, args: dict[str, Any] | None) -> None:
+    def _send(self) -> None:
         steering = self.steering
-        if steering is not None:
-            self._tell([steering.ask(action, args)])
+        while self._unsent and steering is not None:
+            request = steering.ask(*self._unsent[0])
+            self._unsent.popleft()
+            self._tell([request])
             self.look_now()
 
     def _poll(self) -> float | None:
         """Seconds until answers are to be looked for again; None while none is awaited."""
+        from rltui.model.run import Change
+
+        if self._failed:  # of a job; the look after it has not failed, though nothing may be new
+            self._changed(Change())
         steering = self.steering
         if steering is None or not steering.open:
             return None

@@ -45,6 +45,9 @@ class Watcher(threading.Thread):
         """To override."""
         raise NotImplementedError
 
+    def at_end(self) -> None:
+        """What is done last, after `stop`. To override."""
+
     @property
     def stopped(self) -> bool:
         return self._stopped
@@ -66,8 +69,10 @@ class Watcher(threading.Thread):
                 with contextlib.suppress(RuntimeError):  # whoever is told may be gone by now
                     if not self._stopped:
                         self._failed(in_words(error))
-            self._wake.wait(max(0.0, due - time.monotonic()))
+            self._wake.wait(0.0 if self._jobs else max(0.0, due - time.monotonic()))
             self._wake.clear()
+        with contextlib.suppress(RuntimeError):
+            self.at_end()
 
     def soon(self) -> None:
         """Look again now."""
@@ -88,7 +93,8 @@ class Watcher(threading.Thread):
 class RunWatcher(Watcher):
     """Keeps a RunModel fresh. `opened` is called once with it, `changed` after each look that found something.
 
-    `also`: called after each look; gives the seconds until it wants the next one, None if it wants none.
+    `also`: called after each look; gives the seconds until it wants the next one, None if it wants none. `last`: called
+    once it was stopped.
     """
 
     def __init__(
@@ -99,10 +105,11 @@ class RunWatcher(Watcher):
         changed: Callable[[Change], None],
         failed: Callable[[str], None],
         also: Callable[[], float | None] = lambda: None,
+        last: Callable[[], None] = lambda: None,
         period_s: float = 1.0,
     ) -> None:
         super().__init__("rltui-run", failed)
-        self._also = also
+        self._also, self._last = also, last
         self._open_model, self._opened, self._changed = open_model, opened, changed
         self.period_s = period_s
         self._model: RunModel | None = None
@@ -119,6 +126,9 @@ class RunWatcher(Watcher):
             return 0.0
         pause = self.period_s if self._model.live else SLOW_S
         return pause if wanted is None else min(pause, wanted)
+
+    def at_end(self) -> None:
+        self._last()
 
 
 class FolderWatcher(Watcher):
@@ -148,26 +158,33 @@ class FolderWatcher(Watcher):
             from rltui.sources.folder import RunsFolder
 
             self._folder = RunsFolder(self._path)
+        try:
+            self._look_at(self._folder)
+        except Exception:  # whoever is told of it shows no run any more
+            self._rows, self._first = {}, True
+            raise
+        return self._period_s if any(is_live(row.state) for row in self._rows.values()) else QUIET_S
+
+    def _look_at(self, folder: RunsFolder) -> None:
         gone, news = set(self._rows), []
         scanned, told_at = 0, time.monotonic()
-        for row in self._folder.scan():
+        for row in folder.scan():
             if self.stopped:
-                return 0.0
+                return
             scanned += 1
             gone.discard(row.path)
             if self._rows.get(row.path) != row:
                 self._rows[row.path] = row
                 news.append(row)
             if self._first and time.monotonic() - told_at > TELL_S:
-                self._found(news, [], scanned, max(scanned + 1, self._folder.total))
+                self._found(news, [], scanned, max(scanned + 1, folder.total))
                 news, told_at = [], time.monotonic()
-        gone = set() if self._folder.cut else gone
+        gone = set() if folder.cut else gone
         for path in gone:
             del self._rows[path]
         if news or gone or self._first:
-            self._found(news, sorted(gone), scanned, scanned + len(self._folder.left))
+            self._found(news, sorted(gone), scanned, scanned + len(folder.left))
         self._first = False
-        return self._period_s if any(is_live(row.state) for row in self._rows.values()) else QUIET_S
 
     @property
     def ended(self) -> bool:

@@ -1,4 +1,4 @@
-"""How numbers are said on the screen: short, and never a guess."""
+"""How numbers are said: short, and never a guess."""
 
 from __future__ import annotations
 
@@ -48,3 +48,17 @@ def batches(ready: int, need: int) -> str:
     """'4 full batches of 32': what so many queued episodes make."""
     full = ready // need
     return f"{full} full batch{'es' * (full != 1)} of {need}"
+
+
+def duration(seconds: float | None) -> str:
+    """'41 s', '2 m 05 s', '3 h 12 m', '2 d 04 h'; '-' for an unknown one."""
+    if seconds is None:
+        return "-"
+    s = max(0, round(seconds))
+    if s < 60:
+        return f"{s} s"
+    if s < 3600:
+        return f"{s // 60} m {s % 60:02d} s"
+    if s < 86_400:
+        return f"{s // 3600} h {s % 3600 // 60:02d} m"
+    return f"{s // 86_400} d {s % 86_400 // 3600:02d} h"

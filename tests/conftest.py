@@ -7,12 +7,13 @@ would inherit that.
 import os
 import signal
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 for name in ("COLUMNS", "LINES"):  # set where tests run two at a time: what is printed would be wrapped
     os.environ.pop(name, None)
 
-settings.register_profile("rltui", deadline=None)  # an example may take long on a busy machine
+# An example may take long on a busy machine, and so may the making of some.
+settings.register_profile("rltui", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rltui")
 
 for number in (signal.SIGINT, signal.SIGHUP):

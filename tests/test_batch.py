@@ -12,7 +12,7 @@ from trainer.processes import spawn
 
 # It hears a SIGTERM if it can, whatever it inherited, and so does a child of its own, if it is given one.
 CHILD = """
-import os, signal, subprocess, sys
+import os, signal, subprocess, sys, time
 say = lambda word: os.write(1, word + b"\\n")  # at once: they share a pipe
 signal.signal(signal.SIGTERM, lambda *_: say(b"heard"))
 signal.signal(signal.SIGUSR1, lambda *_: say(b"here"))
@@ -20,7 +20,7 @@ if len(sys.argv) > 1:
     inner = subprocess.Popen([sys.executable, "-c", sys.argv[1]])
 say(b"up")
 while True:
-    signal.pause()
+    time.sleep(0.1)  # no signal.pause(): a signal that comes just before it would be heard with the next one only
 """
 
 
@@ -60,5 +60,7 @@ async def test_elsewhere_a_child_is_asked_first(monkeypatch):
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     child = await spawn("child", [sys.executable, "-c", CHILD], sink=lines.put_nowait)
     assert await lines.get() == b"up\n"
-    await child.terminate(grace_s=1.0)
+    asked = asyncio.create_task(child.terminate(grace_s=600.0))
     assert await lines.get() == b"heard\n"
+    os.kill(child.pid, signal.SIGKILL)
+    await asked

@@ -192,7 +192,7 @@ def test_a_signal_ends_it_and_leaves_nothing(tmp_path, config):
     while "load builtin:tiny" not in process.stdout.readline():
         pass
     process.terminate()
-    assert process.wait(30) == EXIT_INTERRUPTED and "Traceback" not in process.stderr.read()
+    assert process.wait(60) == EXIT_INTERRUPTED and "Traceback" not in process.stderr.read()
     assert list((tmp_path / "temporary").iterdir()) == []
 
 

@@ -67,7 +67,7 @@ async def test_samples_stand_in_status_and_metrics(tmp_path, monkeypatch):
         recorder = Recorder(writer, sizes.derived, sizes.config)
         gpus = Gpus(loaded(2).config, {}, lambda: TABLE)
         beside = asyncio.ensure_future(Supervisor(recorder, list, dict, room, gpus).run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while "system/gpu_util" not in writer.document.latest:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
         beside.cancel()

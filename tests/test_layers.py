@@ -106,8 +106,10 @@ def test_ray_is_imported_by_the_program_that_asks_it_alone():
     assert "ray" not in {alias.name for node in top for alias in node.names}
 
 
-@pytest.mark.parametrize("part", ["server", "sdk"])
-def test_server_and_sdk_never_import_the_command_line(part):
+@pytest.mark.parametrize(
+    "part", ["server", "sdk", "doctor", "charts", "actions", "look", "sources", "terminal", "export"]
+)
+def test_these_parts_of_rltui_never_import_the_command_line(part):
     assert not breaches(sources(f"rltui/{part}"), lambda name: f"{name}.".startswith("rltui.cli."))
 
 

@@ -54,11 +54,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Server:
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, first: str = "") -> None:
+        """`first`: what it does before anything else."""
         config = folder / "run.toml"
         config.write_text(CONFIG)
+        program = f"{first}\nimport runpy\nrunpy.run_module('trainer', run_name='__main__')"
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "trainer", "serve-policy", str(config), *options],
+            [sys.executable, "-P", "-c", program, "serve-policy", str(config), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -93,7 +95,7 @@ class Server:
 
     def end(self) -> int:
         self.process.stdin.close()
-        return self.process.wait(30)
+        return self.process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -170,35 +172,35 @@ def test_a_line_that_is_no_json_is_answered(server):
     assert server.send("[1]")["message"] == "a request must be an object"
 
 
-def test_an_engine_that_dies_ends_it_with_words(tmp_path):
-    server = Server(tmp_path)
+def test_an_engine_that_is_not_started_again_ends_it_with_words(tmp_path):
+    server = Server(tmp_path, first="import trainer.inference.vllm.restarts as restarts\nrestarts.BACKOFF_S = ()")
     assert server.until_ready()["type"] == "ready"
     for child in server.children():
         child.kill()
     error = server.line()
     assert error["type"] == "error" and "engine" in error["message"]
-    assert server.process.wait(30) == 3
+    assert server.process.wait(60) == 3
 
 
 def test_it_ends_with_its_stdin_and_leaves_nothing(server):
     children = server.children()
     assert children  # the engine
     assert server.end() == 0
-    assert not psutil.wait_procs(children, timeout=10)[1]
+    assert not psutil.wait_procs(children, timeout=60)[1]
 
 
 def test_a_model_that_is_not_there_ends_it_with_words(tmp_path):
     server = Server(tmp_path, "--set", "policy.model_name=/nowhere/model")
     error = server.until_ready()
     assert error["type"] == "error" and "/nowhere/model" in error["message"]
-    assert server.process.wait(30) == 2
+    assert server.process.wait(60) == 2
 
 
 def test_a_config_that_is_wrong_ends_it_with_words(tmp_path):
     server = Server(tmp_path, "--set", "policy.max_tokens=0")
     error = server.line()
     assert error["type"] == "error" and "max_tokens" in error["message"]
-    assert server.process.wait(30) == 2
+    assert server.process.wait(60) == 2
 
 
 def test_it_dies_while_it_starts_when_its_parent_does(tmp_path):
@@ -212,7 +214,7 @@ def test_a_signal_ends_it(tmp_path):
     server = Server(tmp_path)
     assert server.line()["type"] == "progress"
     server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(30) == 130
+    assert server.process.wait(60) == 130
 
 
 # --- what is told of calls, without a process -----------------------------------------------------------------

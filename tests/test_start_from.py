@@ -25,6 +25,8 @@ def runs(tmp_path: Path) -> Path:
         for step in steps:
             folder = tmp_path / f"{label}-{job}" / "checkpoints"
             aside = begin_checkpoint(folder, step)
+            (aside / "optimizer").mkdir()
+            (aside / "optimizer" / "rank_0.safetensors").write_text("moments")
             for name in files:
                 (aside / name).write_text(json.dumps({"r": 4, "lora_alpha": 8}))
             manifest = {
@@ -92,6 +94,12 @@ def test_without_any_run_it_says_where_they_are_looked_for(tmp_path: Path) -> No
     with pytest.raises(CannotStart) as caught:
         start(tmp_path / "no", "ft:x")
     assert "logging.runs_dir" in caught.value.hint
+
+
+def test_a_checkpoint_whose_optimizer_state_is_damaged_has_weights_to_start_from(runs: Path) -> None:
+    folder = runs / f"mine-{JOB}/checkpoints/step_8"
+    (folder / "optimizer/rank_0.safetensors").write_text("moment?")
+    assert start(runs, f"ft:{JOB}").adapter == folder
 
 
 def test_a_damaged_checkpoint_is_named(runs: Path) -> None:

@@ -4,6 +4,13 @@
 import os
 import sys
 
+EXAMPLES = {
+    "run": "python -m trainer run my.toml --run-dir runs/first",
+    "serve-policy": "python -m trainer serve-policy my.toml",
+    "export": "python -m trainer export runs/first/checkpoints/step_36 --out merged --base builtin:smollm2-135m",
+    "canary": "python -m trainer canary runs/first",
+}
+
 
 def _main() -> int:
     """Imports inside: a Ctrl-C while they load, a second or two, ends as one after them does."""
@@ -12,15 +19,30 @@ def _main() -> int:
 
         from trainer import canary, export, run, serve_policy
 
-        parser = argparse.ArgumentParser(prog="python -m trainer", description="The training engine of rltui.")
+        def shown(*names: str) -> str:
+            return "\n".join(["examples:", *(f"  {EXAMPLES[name]}" for name in names)])
+
+        modules = {
+            "run": (run, "run a config to its end"),
+            "serve-policy": (serve_policy, "serve a config's model until stdin closes"),
+            "export": (export, "the whole model of a checkpoint, merged"),
+            "canary": (canary, "whether the engine runs the weights of a checkpoint"),
+        }
+        as_written = argparse.RawDescriptionHelpFormatter
+        parser = argparse.ArgumentParser(
+            prog="python -m trainer",
+            description="The training engine of rltui.",
+            epilog=shown(*EXAMPLES),
+            formatter_class=as_written,
+        )
         verbs = parser.add_subparsers(dest="verb", required=True)
-        run.add_arguments(verbs.add_parser("run", help="run a config to its end"))
-        serve_policy.add_arguments(verbs.add_parser("serve-policy", help="serve a config's model until stdin closes"))
-        export.add_arguments(verbs.add_parser("export", help="the whole model of a checkpoint, merged"))
-        canary.add_arguments(verbs.add_parser("canary", help="whether the engine runs the weights of a checkpoint"))
+        for name, (module, about) in modules.items():
+            verb = verbs.add_parser(
+                name, help=about, description=f"{about}.", epilog=shown(name), formatter_class=as_written
+            )
+            module.add_arguments(verb)
         arguments = parser.parse_args()
-        modules = {"run": run, "serve-policy": serve_policy, "export": export, "canary": canary}
-        return modules[arguments.verb].main(arguments)
+        return modules[arguments.verb][0].main(arguments)
     except KeyboardInterrupt:
         print("interrupted before the run began", file=sys.stderr, flush=True)
         # Not by way of the interpreter, which ends by SIGINT itself if the interrupt met it inside an exec().

@@ -331,7 +331,7 @@ class Attempt:
             "episodes": recorder.accepted,
             "iterations": recorder.iteration,
             "excluded": recorder.excluded,
-            "wall_s": time.time() - recorder.started,
+            "wall_s": recorder.wall_s,
             "tokens": recorder.sampled_tokens,
             "samples_per_sec": clock.episodes / clock.total if clock and clock.total else None,
             "gen_tokens_per_sec": clock.sampled_tokens / clock.collecting if clock and clock.collecting else None,

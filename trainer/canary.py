@@ -82,8 +82,9 @@ class Verdict:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Whether the engine runs the weights of a checkpoint. Exit status: 0 it does, 1 the change is too small to "
-        "tell, 2 config or environment, 3 it does not, or the check failed, 130 interrupted."
+        "Whether the engine runs the weights of a checkpoint.\n"
+        "Exit status: 0 it does, 1 the change is too small to tell, 2 config or environment,\n"
+        "3 it does not, or the check failed, 130 interrupted."
     )
     parser.add_argument("run", type=Path, help="a run's folder; or a config, with --checkpoint")
     parser.add_argument("--checkpoint", metavar="SOURCE", help="as in policy.source (default: the newest of the run)")

@@ -13,7 +13,7 @@ from trainer.config.differ import live_keys
 from trainer.errors import RunError
 from trainer.learner.client import LearnerError, LearnerProcess
 from trainer.recorder import Recorder
-from trainer.rundir.control import ControlBox, Request
+from trainer.rundir.control import REFUSALS, ControlBox, Request
 from trainer.rundir.disk import DiskFull
 from trainer.rundir.patient import PatientWriter
 from trainer.waiting import within
@@ -51,7 +51,7 @@ class ControlRoom:
         self._loaded, self._recorder, self._writer, self._change, self._end = loaded, recorder, writer, change, end
         self._learner: LearnerProcess | None = None
         self.live: dict[str, Any] = {}  # values set in this attempt, by key: a resume keeps them
-        self.box = ControlBox(writer.paths.root, attempt_started_at=recorder.started)
+        self.box = ControlBox(writer.paths.root, attempt=writer.attempt)
         self._todo: asyncio.Queue[Request] = asyncio.Queue()
         self._open_requests: list[Request] = []  # accepted, neither done nor refused
         self._reasons: dict[str, dict[str, Any]] = {}  # why the run is paused -> {reason, by, since}
@@ -212,7 +212,8 @@ class ControlRoom:
             case "set" if not request.args:
                 return "invalid", "no key is given"
             case "set" if others := sorted(set(request.args) - set(live_keys())):
-                return "not_live", f"{', '.join(others)} cannot be changed while a run is going; {REFUSALS['not_live']}"
+                may = f"these can: {', '.join(live_keys())}"
+                return "not_live", f"{', '.join(others)} cannot be changed while a run is going; {may}"
         return None, ""
 
     def begin(self, loaded: Loaded, learner: LearnerProcess) -> None:
@@ -349,15 +350,6 @@ class ControlRoom:
         about = {"control_id": request.control_id, "action": request.action, "by": request.by}
         level = "warning" if answer == "refused" else "info"
         self._recorder.event(f"rl.control.{answer}", text, level=level, **about, **data)
-
-
-REFUSALS = {
-    "not_live": f"these can: {', '.join(live_keys())}",
-    "wrong_state": "the run is not in a state for it",
-    "expired": "it was asked before this attempt began, or too long ago",
-    "no_such_action": "there is no such action",
-    "invalid": "it cannot be read",
-}
 
 
 def _values(loaded: Loaded, keys: Mapping[str, Any]) -> dict[str, Any]:

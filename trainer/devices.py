@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from trainer.config import RunConfig
+from trainer.config.gpus import on_gpu
 
 Devices = tuple[str, ...]  # as CUDA_VISIBLE_DEVICES names them; empty: on the CPU
 
@@ -15,10 +16,6 @@ class Place(NamedTuple):
 
     node: int
     devices: Devices
-
-
-def on_gpu(config: RunConfig) -> bool:
-    return config.compute.topology.type not in (None, "cpu") and bool(config.compute.gpu_count)
 
 
 def gpus_per_node(config: RunConfig) -> list[int]:

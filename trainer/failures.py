@@ -7,7 +7,7 @@ from pathlib import Path
 from trainer.errors import EXIT_CONFIG, RunError, disk_full
 from trainer.inference.engine import EngineError
 from trainer.judge.errors import JudgeMisconfigured
-from trainer.learner.client import LearnerError
+from trainer.learner.client import LearnerError, LearnerLost
 from trainer.outage import TaskAppGone
 from trainer.rollout.groups import TooManyExcluded
 from trainer.rollout.player import ModelUnfit, TaskAppFailing
@@ -34,15 +34,15 @@ def run_error(error: Exception, *, root: Path, serves_task_app: bool) -> RunErro
         case JudgeMisconfigured():
             return misconfigured(error)
         case TaskAppGone():
-            on = "go on with rltui train --resume; what was learned is kept"
-            then = on if list_checkpoints(root / "checkpoints") else "start the run anew: it has no checkpoint yet"
-            return RunError("task_app_down", str(error), f"start the task app again, then {then}")
+            return RunError("task_app_down", str(error), f"start the task app again, then {way_on(root)}")
         case ModelUnfit():
             return RunError("no_tool_parser", str(error), exit_code=EXIT_CONFIG)
         case TooManyExcluded():
             return RunError("too_many_excluded", str(error), "mend the cause, or raise that key")
         case LearnerError() if error.code == "disk_full":
             return disk_full(root, error)
+        case LearnerLost():
+            return RunError(error.code, str(error), f"{error.hint}; {way_on(root)}", error.evidence)
         case LearnerError():
             return RunError(error.code, str(error), error.hint, error.evidence)
         case WeightSyncMismatch():
@@ -56,8 +56,15 @@ def run_error(error: Exception, *, root: Path, serves_task_app: bool) -> RunErro
         case WeightSyncError():
             return RunError(error.code, str(error), error.hint)
         case EngineError():
-            return RunError("engine_failed", str(error), "see logs/inference-0.log")
+            return RunError("engine_failed", str(error), f"see logs/inference-0.log; {way_on(root)}")
     return None
+
+
+def way_on(root: Path) -> str:
+    """What is left to do once the cause of an end is mended. `root`: the run's folder."""
+    if list_checkpoints(root / "checkpoints"):
+        return "go on with rltui train --resume; what was learned is kept"
+    return "start the run anew: it has no checkpoint yet"
 
 
 def misconfigured(error: JudgeMisconfigured) -> RunError:

@@ -7,7 +7,8 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
 from trainer.config import RunConfig
-from trainer.devices import learner_places, local_gpus, on_gpu, reference_places, replica_places
+from trainer.config.gpus import on_gpu
+from trainer.devices import learner_places, local_gpus, reference_places, replica_places
 from trainer.rundir.status import Gpu
 
 QUERY = "index,uuid,utilization.gpu,memory.used,memory.total"

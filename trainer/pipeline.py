@@ -93,7 +93,7 @@ class Pipeline:
             lambda: room.config, self._dispatcher, services.engine, recorder, means, self._sync_put_off
         )
         self._owes_sync = False
-        self._empty = 0  # iterations in a row without gradient
+        self._empty = restored.empty if restored else 0  # iterations in a row without gradient
         self._last_reward: float | None = restored.last_reward if restored else None
         self.clock, self.evaluations = self._timing.clock, self._evaluator.evaluations
         room.on_change(self._changed)
@@ -107,8 +107,8 @@ class Pipeline:
         Raises:
             RunError: the cause that ended the run.
         """
-        ledger, judging = self._services.gateway.ledger, self._judging
-        present = Present(self._dispatcher, self._waits, self._outage, ledger, self._recorder, judging)
+        ledger, learner, judging = self._services.gateway.ledger, self._services.learner, self._judging
+        present = Present(self._dispatcher, self._waits, self._outage, ledger, self._recorder, learner, judging)
         watch = Watch(self._recorder, present, lambda: not self._room.admitting)
         works = (watch.run(), self._open_nothing_once_stopped(), self._sit_out_outages(), self._tell_notes())
         beside = [asyncio.ensure_future(work) for work in works]
@@ -365,6 +365,7 @@ class Pipeline:
             last_reward=self._last_reward,
             canary=self._sync.canary_state() if self._sync is not None else None,
             judged=self._judging.pairs if self._judging is not None else (),
+            empty=self._empty,
         )
 
     # --- what changes while it runs, and ends ----------------------------------------------------------------
@@ -389,6 +390,9 @@ class Pipeline:
 
     async def _open_nothing_once_stopped(self) -> None:
         await self._stopping.wait()
+        reference = self._services.reference
+        for process in (self._services.learner, *(reference.processes if reference is not None else ())):
+            process.limit.ending = True  # one that hangs does not hold up the end
         self._open(False)
 
     async def _sit_out_outages(self) -> None:

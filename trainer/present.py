@@ -21,6 +21,11 @@ class Steps(Protocol):
     step: int
 
 
+class Learner(Protocol):
+    @property
+    def work(self) -> Wait | None: ...
+
+
 class Present:
     """Reads the parts of a pipeline."""
 
@@ -31,10 +36,11 @@ class Present:
         outage: Outage,
         ledger: Ledger,
         done: Steps,
+        learner: Learner,
         judging: Judging | None = None,
     ) -> None:
         self._dispatcher, self._waits, self._outage = dispatcher, waits, outage
-        self._ledger, self._done, self._judging = ledger, done, judging
+        self._ledger, self._done, self._learner, self._judging = ledger, done, learner, judging
 
     def waits(self) -> list[Wait]:
         """Of those that the run's progress hangs on."""
@@ -45,6 +51,10 @@ class Present:
             on = f"the scores of {meter.judging} episode{'s' if meter.judging > 1 else ''}"
             waits.append(Wait("rollouts", "judge", on, meter.judge_since))
         return waits if self._outage.wait is None else [*waits, self._outage.wait]
+
+    def works(self) -> list[Wait]:
+        """What the learner is at: no wait, unless it takes far too long."""
+        return [] if (work := self._learner.work) is None else [work]
 
     def replies(self) -> list[Wait]:
         """What the episodes in flight wait for, and the others through them."""

@@ -33,26 +33,35 @@ from trainer.rundir.process import start_time_of
 PR_SET_PDEATHSIG = 1
 TERM_GRACE_S = 5.0
 GROUP_GRACE_S = 2.0
+KILLED_S = 10.0  # that a machine may take to end what it was told to kill, and we to hear of it
 TAIL_LINES = 15
 MAX_SOCKET_HOME = 60  # bytes: the path of a Unix socket below it must stay under 104 (macOS) or 108 (Linux)
 _SHORT_HOME = "/tmp"
 _SOCKET_FOLDER = re.compile(r"rltui-(\d+)-(\d+)-\w+")  # pid and start time of who made it
 
 
-def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+def how_ended(code: int) -> str:
+    """The exit status of a process in words; below 0 it is a signal."""
+    return f"exit {code}" if code >= 0 else f"killed by signal {-code}"
+
+
+def die_with_parent(number: signal.Signals = signal.SIGKILL, parent: int | None = None) -> None:
     """Asks Linux to send a signal to this process when the thread that started it ends. Elsewhere does nothing.
 
-    No other signal than SIGKILL ends a process that is stopped.
+    No other signal than SIGKILL ends a process that is stopped. `parent`: its process id. One that ended before we
+    asked sends nothing any more, so this process ends itself then.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
+        if parent is not None and os.getppid() != parent:
+            os._exit(1)
 
 
-def _before_exec(of_batch_job: bool, own_group: bool) -> None:
+def _before_exec(of_batch_job: bool, own_group: bool, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if of_batch_job:
         hold_off_term()
-    die_with_parent(signal.SIGTERM if own_group and not of_batch_job else signal.SIGKILL)
+    die_with_parent(signal.SIGTERM if own_group and not of_batch_job else signal.SIGKILL, parent)
 
 
 def torch_environment(threads: int) -> dict[str, str]:
@@ -150,17 +159,18 @@ class Child(Placed):
     async def terminate(self, grace_s: float = TERM_GRACE_S) -> None:
         """SIGTERM, then SIGKILL after the grace. Returns when the process is gone, and the group that it leads;
         repeatable. In a job of a batch system it never hears a SIGTERM, and gets SIGKILL."""
-        for send in (self._process.kill,) if in_batch_job() else (self._process.terminate, self._process.kill):
+        asked = [(self._process.terminate, grace_s), (self._process.kill, KILLED_S)]
+        for send, limit_s in asked[1:] if in_batch_job() else asked:
             if self.ended.done():
                 break
             try:
                 send()
             except ProcessLookupError:
                 break
-            await asyncio.wait([self.ended], timeout=grace_s)
+            await asyncio.wait([self.ended], timeout=limit_s)
         if self._sweep is not None:
             await asyncio.wait([self._sweep])
-            await asyncio.wait([self.ended], timeout=1.0)
+            await asyncio.wait([self.ended], timeout=KILLED_S)
         await asyncio.wait(self._pumps, timeout=1.0)
         for pump in self._pumps:
             pump.cancel()
@@ -215,7 +225,7 @@ async def spawn(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={"PYTHONUNBUFFERED": "1", **os.environ, **(env or {})},  # a line is in the log when it is printed
-        preexec_fn=partial(_before_exec, in_batch_job(), own_group),
+        preexec_fn=partial(_before_exec, in_batch_job(), own_group, os.getpid()),
         process_group=0 if own_group else None,
     )
     child = Child(role, process, sink, own_group)

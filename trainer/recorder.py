@@ -54,7 +54,7 @@ class Recorder:
         self.excluded: dict[str, int] = {}
         self._told: dict[str, str] = {}  # the app's warnings, by kind
         self._told_at: dict[tuple[str, str], float] = {}  # excluded episodes, by code and cause
-        self.started = time.time()
+        self._began = time.monotonic()
         self._limit_s = None if config.training.max_minutes is None else 60.0 * config.training.max_minutes
         self._open: dict[int, Counter[str]] = {}  # of groups in no batch yet: tokens, and exclusions by code
         self._derived = derived
@@ -143,7 +143,7 @@ class Recorder:
     def _excluded(self, episode: Episode, exclusion: Exclusion) -> None:
         code, detail = exclusion.code, exclusion.detail
         count = self.excluded[code] = self.excluded.get(code, 0) + 1
-        kind, now = (code, str(detail.get("code", ""))), time.time()  # a judge fails in ways of its own
+        kind, now = (code, str(detail.get("code", ""))), time.monotonic()  # a judge fails in ways of its own
         if now - self._told_at.get(kind, -EXCLUDED_S) < EXCLUDED_S:
             return
         self._told_at[kind] = now
@@ -249,13 +249,8 @@ class Recorder:
         if self.step % self.log_interval == 0:
             self._trackers.row(self.step)
             self._tell_step(result, iteration, lags.max)
-        left = self._derived["steps"] - self.step
-        self.status(
-            step=self.step,
-            eta_s=self.median_step_s * left,
-            episodes=self.counts(),
-            pipeline={"learner": "idle"},
-        )
+        eta_s = self.median_step_s * (self._derived["steps"] - self.step)
+        self.status(step=self.step, eta_s=eta_s, episodes=self.counts(), pipeline={"learner": "idle"})
 
     def _used(self, used: SequenceResult, sent: TrainSequence, step: int, iteration: int, lag: int) -> None:
         advantage = used.advantage or sent.token_advantage
@@ -376,7 +371,12 @@ class Recorder:
     @property
     def budget_s(self) -> float | None:
         """Seconds left of `training.max_minutes`; None: there is no limit."""
-        return None if self._limit_s is None else max(0.0, self.started + self._limit_s - time.time())
+        return None if self._limit_s is None else max(0.0, self._limit_s - self.wall_s)
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds since the attempt began."""
+        return time.monotonic() - self._began
 
     @property
     def median_step_s(self) -> float:

@@ -39,6 +39,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     live: dict[str, Any]  # keys that were set while the run was going
     canary: Any
     judged: list[tuple[float, float]] = []  # (judge, environment) of the last episodes
+    empty: int = 0  # iterations in a row without gradient
     next_n: int
     next_seq: int
 

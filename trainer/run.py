@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--or-anew", action="store_true", help="with --resume: from the beginning where it has no checkpoint yet"
     )
-    parser.add_argument("--from", type=int, default=None, metavar="STEP", dest="from_step", help="not from the newest")
+    parser.add_argument(
+        "--from", type=int, default=None, metavar="STEP", dest="from_step", help="a checkpoint with optimizer state"
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -96,11 +98,12 @@ def _locked(arguments: argparse.Namespace, opening: Opening | None) -> int:
             restored.step if restored else 0,
         )
         recorder = Recorder(writer, loaded.derived, loaded.config, trackers_of(loaded.config, facts))
+        began = Attempt(opening, recorder, writer)  # before its first status: what was asked by now is not for it
         if restored is not None:
             take_up(recorder, restored, opening.overrides or {})
         elif earlier is not None:
             begin_anew(recorder, opening.overrides or {})
-        return asyncio.run(Attempt(opening, recorder, writer).run())
+        return asyncio.run(began.run())
 
 
 def _has_begun(run_dir: Path) -> bool:

@@ -106,6 +106,7 @@ class CheckpointSaver:
         last_reward: float | None = None,
         canary: Any = None,
         judged: Sequence[tuple[float, float]] = (),
+        empty: int = 0,
     ) -> None:
         """A checkpoint of this step, unless there is one. On a full disk the run pauses until there is room.
 
@@ -114,6 +115,7 @@ class CheckpointSaver:
         Args:
             reward: {train, eval}; the best one is chosen by evaluation where there is any.
             cursor: of the seeds, after the last closed batch.
+            empty: iterations in a row without gradient.
             evaluations: mean reward of each so far, by iteration.
         """
         recorder = self._recorder
@@ -146,6 +148,7 @@ class CheckpointSaver:
             "last_reward": last_reward if last_reward is not None else reward["train"],
             "canary": canary,
             "judged": list(judged),
+            "empty": empty,
         }
         done = await self._room.with_room(lambda: self._build(iteration, dict(reward), facts, is_best, saved.asked))
         await self._room.with_room(lambda: _to_its_end(self._settle, done, is_best))

@@ -16,6 +16,7 @@ from trainer.config import RunConfig
 from trainer.devices import learner_places, reference_places
 from trainer.engine_model import model_of_engine
 from trainer.errors import EXIT_CONFIG, RunError
+from trainer.failures import way_on
 from trainer.inference.choose import build_engines, engine_notes, one_engine
 from trainer.inference.engine import Engine, EngineConfigError, EngineError
 from trainer.inference.gateway import LOGGER as gateway_log
@@ -28,7 +29,7 @@ from trainer.learner.reference_client import ReferencePool, ReferenceProcess
 from trainer.models import ModelNotFound, ResolvedModel, needs_conversion, resolve_model
 from trainer.placing import choose as nodes
 from trainer.placing.base import Placed, Placing, PlacingError
-from trainer.processes import Child, remove_stale_socket_folders, spawn
+from trainer.processes import Child, how_ended, remove_stale_socket_folders, spawn
 from trainer.rundir import RunWriter
 from trainer.rundir.logs import LogFile, known_secrets
 from trainer.taskapp.client import TaskAppClient
@@ -38,6 +39,7 @@ from trainer.way_back import ReachableGateway, check_way_back, own_url
 
 KEY = "ENVIRONMENT_API_KEY"
 TASK_APP_START_S = 60.0
+END_S = 2.0  # between what a process says last and its end
 # A GPU has memory of its own, whose end is an error that can be told; the machine's ends in a kill by the kernel. On a
 # CPU it would cost each start of the demo two minutes and 8 GB, which its short episodes never need.
 REHEARSE_ON = ("cuda",)
@@ -220,12 +222,8 @@ class Services:
                 child.tail,
             ) from None
         except ValueError:
-            raise RunError(
-                "task_app_down",
-                f"the task app {spec} ended while starting",
-                "see logs/taskapp.log",
-                child.tail,
-            ) from None
+            await asyncio.wait([child.ended], timeout=END_S)
+            raise _task_app_ended(child, f"the task app {spec} ended while starting") from None
         if ready.get("type") != "ready":
             raise RunError(
                 "task_app_down",
@@ -366,22 +364,28 @@ class Services:
         if self.task_app is not None:
             ends[asyncio.ensure_future(asyncio.shield(self.task_app.ended))] = "task app"
         done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        name = ends[done.pop()]
-        where = {"learner": "see logs/learner-0.log", "engine": self._engine_log(), "task app": "see logs/taskapp.log"}
-        where["reference"] = "see logs/reference-0.log"
-        tail = {
-            "reference": "\n".join(child.tail for child in references if child.ended.done()),
-            "learner": self.learner.child.tail,
-            "engine": getattr(self.engine, "tail", ""),
-            "task app": self.task_app.tail if self.task_app else "",
-        }[name]
-        code = f"{name.replace(' ', '_')}_down"
-        fate = getattr(self.engine, "fate", "") if name == "engine" else ""
-        lost = [self.learner.child] if name == "learner" else references if name == "reference" else []
-        if node := next((child.lost for child in lost if child.lost), ""):
-            fate = f"the {name} is gone: {node}"
-            where[name] = f"resume the run once its nodes are back; {where[name]}"
-        raise RunError(code, fate or f"the {name} process ended while the run was going on", where[name], tail)
+        raise self._end_of(ends[done.pop()])
+
+    def _end_of(self, name: str) -> RunError:
+        """Of a process that has ended while the run was going on."""
+        then = way_on(self._paths.root)
+        if name == "task app":
+            assert self.task_app is not None
+            return _task_app_ended(self.task_app, "the task app process ended while the run was going on", f"; {then}")
+        if name == "engine":
+            what = getattr(self.engine, "fate", "") or "the engine process ended while the run was going on"
+            return RunError("engine_down", what, f"{self._engine_log()}; {then}", getattr(self.engine, "tail", ""))
+        processes = [self.learner, *(self.reference.processes if self.reference else ())]
+        lost = next(p for p in processes if p.role == name and p.child is not None and p.child.ended.done()).gone()
+        return RunError(lost.code, str(lost), f"{lost.hint}; {then}", lost.evidence)
+
+
+def _task_app_ended(child: Child, what: str, then: str = "") -> RunError:
+    """`then` ends the hint."""
+    code = child.ended.result() if child.ended.done() else None
+    memory = "if nobody killed it, memory may have run out; " if code == -9 else ""
+    how = "" if code is None else f" ({how_ended(code)})"
+    return RunError("task_app_down", f"{what}{how}", f"{memory}see logs/taskapp.log{then}", child.tail)
 
 
 def _no(line: bytes) -> None:

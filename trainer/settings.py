@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from trainer.config import Loaded, RunConfig
-from trainer.config.gpus import COLOCATE
-from trainer.devices import on_gpu
+from trainer.config.gpus import COLOCATE, on_gpu
 from trainer.learner.protocol import LearnerSettings
 from trainer.rewards.rules import reward_rules
 from trainer.rollout.player import PlayRules

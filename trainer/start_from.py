@@ -41,7 +41,7 @@ def start_of(config: RunConfig) -> Start:
     if source is None:
         return Start(config.policy.model_name or "")
     checkpoint = _find(source, Path(config.logging.runs_dir).expanduser())
-    if wrong := verify_checkpoint(checkpoint.path):
+    if wrong := verify_checkpoint(checkpoint.path, optimizer=False):
         raise CannotStart("; ".join(wrong[:3]), "choose another checkpoint")
     if not (checkpoint.path / ADAPTER).is_file():
         return Start(str(checkpoint.path))

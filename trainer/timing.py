@@ -18,7 +18,7 @@ class Clock:
     """Of the whole attempt, in seconds."""
 
     collecting: float = 0.0  # with a training episode in flight
-    total: float = 0.0  # of the training loop
+    total: float = 0.0  # of the training loop, from step to step by the clock on the wall
     episodes: int = 0
     sampled_tokens: int = 0
 
@@ -70,7 +70,7 @@ class Timing:
         judge, judge_wait = meter.judge_s - self._judge, meter.judge_wait_s - self._judge_wait
         self._mark()
         self._learning = 0.0
-        self._iteration += seconds
+        self._iteration += wall
         return {
             "time/step": seconds,
             **{f"time/wait_for_{what}": float(waited[what]) for what in WAITS},
@@ -84,7 +84,8 @@ class Timing:
         }
 
     def iteration(self, episodes: int) -> dict[str, float]:
-        """The iteration whose last step was just read."""
+        """The iteration whose last step was just read. Its episodes are counted by all the time from step to step: the
+        pauses and checkpoints in it too, but no evaluation that was played alone."""
         clock, meter = self.clock, self._meter
         collecting, tokens = meter.training_s - clock.collecting, meter.tokens - clock.sampled_tokens
         seconds, self._iteration = self._iteration, 0.0

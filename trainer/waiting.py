@@ -18,6 +18,9 @@ MISSING = {  # what the batch of an iteration waits for
 }
 
 FOR_EPISODES = frozenset({"batch", "straggler", "eval"})
+# Of an answer of the learner: seconds at least, times the longest of its kind so far, seconds where there was none.
+WHILE_GOING, WHILE_ENDING = (1800.0, 20.0, 21600.0), (120.0, 5.0, 1800.0)
+SLICE_S = 5.0
 STALL_STEPS, STALL_S = 5.0, 120.0  # a wait is a stall after so many median steps, but never before so many seconds
 
 
@@ -25,7 +28,7 @@ STALL_STEPS, STALL_S = 5.0, 120.0  # a wait is a stall after so many median step
 class Wait:
     """Who waits for what, since when."""
 
-    who: str  # learner, rollouts, engine
+    who: str  # learner, rollouts, engine; run: all of it
     what: str  # batch, policy, judge, straggler, eval, engine, task_app, sync (WIRE 5.4)
     on: str  # words: "3 task app replies"
     since: float  # on the clock of the event loop
@@ -95,6 +98,40 @@ class Waits:
         """Seconds by `what` since the last call."""
         taken, self._seconds = self._seconds, Counter()
         return taken
+
+
+class LearnerLimit:
+    """How long the learner may take for an answer before it counts as hanging: by the longest of its kind so far."""
+
+    def __init__(self) -> None:
+        self.ending = False  # a stop was asked
+        self._longest: dict[str, float] = {}  # seconds, by kind
+
+    def seconds(self, kind: str) -> float:
+        least, times, first = WHILE_ENDING if self.ending else WHILE_GOING
+        return max(least, times * self._longest[kind]) if kind in self._longest else first
+
+    async def hold(self, kind: str, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`. TimeoutError, with the time in words, once it has taken too long; from a stop on anew.
+
+        Time is counted in slices: of a machine that sleeps, or a run that is stopped with its learner, one is lost.
+        """
+        began, waited, ending = asyncio.get_running_loop().time(), 0.0, self.ending
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                if self.ending and not ending:
+                    waited, ending = 0.0, True
+                if (left := self.seconds(kind) - waited) <= 0:
+                    raise TimeoutError(f"within {waited:.0f} s")
+                await asyncio.wait([task], timeout=min(left, SLICE_S))
+                waited += min(left, SLICE_S)
+            result = task.result()
+        finally:
+            task.cancel()
+        took = asyncio.get_running_loop().time() - began
+        self._longest[kind] = max(self._longest.get(kind, 0.0), took)
+        return result
 
 
 async def together(*work: Awaitable[Any]) -> list[Any]:

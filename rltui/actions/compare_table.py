@@ -33,7 +33,15 @@ COMPARE = (
     ),
     move("compare.next_column", ("right", "l"), "column", "The column at the right."),
     Action("compare.copy", ("y",), "copy", "Copy the comparison as text.", footer=True),
-    Action("compare.write", ("w",), "write", "Write the comparison to a file.", footer=True, writes=True),
+    Action(
+        "compare.write",
+        ("w",),
+        "write",
+        "Write the comparison to a file.",
+        footer=True,
+        cli="rltui compare A B",
+        writes=True,
+    ),
     Action("compare.back", ("escape",), "back", "Out of the pane, then back to the runs.", palette=False),
 )
 

@@ -23,7 +23,7 @@ METRICS = (
         "write",
         "Write all values of the metric to a CSV file.",
         footer=True,
-        cli="rltui metrics RUN --json",
+        cli="rltui export RUN --what metrics",
         writes=True,
     ),
     move("metrics.previous", ("k", "up"), "metric", "The metric before.", footer=True, pair="next"),

@@ -86,7 +86,7 @@ _RUNS = (
         "steer",
         "Pause, resume, stop, kill, checkpoint, evaluate or set a value.",
         footer=True,
-        cli="rltui stop RUN",
+        cli="rltui steer RUN VERB",
         writes=True,
     ),
     Action(
@@ -131,7 +131,13 @@ _MONITOR = (
         "monitor.overview", ("O",), "overview", "The overview: progress, charts, last events.", cli="rltui overview RUN"
     ),
     Action("monitor.metrics", ("M",), "metrics", "All metrics as charts.", cli="rltui metrics RUN"),
-    Action("monitor.rollouts", ("R",), "rollouts", "The episodes, and what was said in each."),
+    Action(
+        "monitor.rollouts",
+        ("R",),
+        "rollouts",
+        "The episodes, and what was said in each.",
+        cli="rltui rollouts RUN",
+    ),
     Action("monitor.judge", ("J",), "judge", "What the judge said, and how it does.", cli="rltui judge --run RUN"),
     Action("monitor.pipeline", ("I",), "pipeline", "Who waits for whom.", cli="rltui pipeline RUN"),
     Action("monitor.logs", ("L",), "logs", "The logs of all processes of the run.", cli="rltui logs RUN -f"),
@@ -141,7 +147,7 @@ _MONITOR = (
         "steer",
         "Pause, resume, stop, kill, checkpoint, evaluate or set a value.",
         footer=True,
-        cli="rltui stop RUN",
+        cli="rltui steer RUN VERB",
         writes=True,
     ),
     Action(
@@ -188,7 +194,15 @@ _TRANSCRIPT = (
     Action("transcript.next_match", ("n",), "match", "The next match.", footer=True, pair="previous_match"),
     Action("transcript.previous_match", ("N",), "match", "The match before."),
     Action("transcript.copy", ("y",), "copy", "Copy the turn under the cursor.", footer=True),
-    Action("transcript.write", ("w",), "write", "Write the episode to a file.", footer=True, writes=True),
+    Action(
+        "transcript.write",
+        ("w",),
+        "write",
+        "Write the episode to a file.",
+        footer=True,
+        cli="rltui rollout RUN ID --out FILE",
+        writes=True,
+    ),
 )
 
 _LOGS = (
@@ -201,7 +215,15 @@ _LOGS = (
     Action("logs.time", ("t",), "time", "Go to a time, or to a step.", footer=True),
     Action("logs.level", ("l",), "level", "Choose the lowest level that is shown.", footer=True),
     Action("logs.copy", ("y",), "copy", "Copy the line at the cursor.", footer=True),
-    Action("logs.write", ("w",), "write", "Write the lines that are shown to a file.", footer=True, writes=True),
+    Action(
+        "logs.write",
+        ("w",),
+        "write",
+        "Write the lines that are shown to a file.",
+        footer=True,
+        cli="rltui logs RUN --last 0",
+        writes=True,
+    ),
 )
 
 _DOCTOR = (

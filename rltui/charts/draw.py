@@ -194,7 +194,9 @@ def _bottom(
 ) -> list[Run]:
     """The ends of x, and between them what the cursor reads or else the notes, which an end makes room for."""
     room = width - left
-    first, last = (fit(options.axis.label(end), room) for end in (x.low, x.high))
+    end_x = _last_x(series, options, x)
+    seats, room = room, x.dot(end_x, room) + 1  # the right label ends below the last point
+    first, last = (fit(options.axis.label(end), room) for end in (x.low, end_x))
     named = fit(f"{options.axis.name} {first}", room)
     between = " · " if shapes.glyph("dot") == "·" else ", "
     middle = _fit_runs(_read_out(series, options) or [(between.join(description.notes), "watch")], room)
@@ -205,7 +207,16 @@ def _bottom(
             break
     before = max(bool(start), (room - used) // 2 - cells(start)) if used else 0
     before = max(0, min(before, space - bool(end)))
-    return [(" " * left + start + " " * before, "axis"), *middle, (" " * (space - before) + end, "axis")]
+    end = " " * (space - before) + end + " " * (seats - room)
+    return [(" " * left + start + " " * before, "axis"), *middle, (end, "axis")]
+
+
+def _last_x(series: Sequence[Series], options: Options, x: Scale) -> float:
+    """The end of x, or the last point where the axis of a growing chart goes on beyond it: there is no such step."""
+    if options.view is not None or not options.growing:
+        return x.high
+    last = max(found[1] for one in series if (found := one.pyramid.range()) is not None)
+    return last if last > x.low else x.high
 
 
 def _read_out(series: Sequence[Series], options: Options) -> list[Run]:

@@ -13,6 +13,7 @@ from rltui.charts.scale import Scale
 from rltui.text import width
 
 _LABEL_ROWS = 4  # at the top, that labels of marks may stand in
+_APART = 2  # cells at least between two labels of a row, of which one may be the line of a mark
 _FEW = 4  # from so many cells a point on, points carry markers
 
 
@@ -84,11 +85,11 @@ def _marks(plot: Plot, options: Options) -> list[tuple[int, str]]:
 
 def _labels(plot: Plot, options: Options) -> None:
     """Beside their mark, where neither data nor another label stands; as many of its words as there is room for before
-    the next mark, for half a word tells nothing."""
+    the next mark, for half a word tells nothing. Those that name a value come first: it stands nowhere else."""
     canvas, taken = plot.canvas, set[tuple[int, int]]()
     marks = _marks(plot, options)
     ends = [column for column, _ in marks[1:]] + [canvas.width]
-    for (column, label), end in zip(marks, ends, strict=False):
+    for (column, label), end in sorted(zip(marks, ends, strict=False), key=lambda mark: " " not in mark[0][1]):
         if width(label) != len(label):
             continue  # the canvas holds one character a cell; others are in the read-out
         cut = label[: max(0, end - column)].rpartition(" ")[0]
@@ -97,7 +98,7 @@ def _labels(plot: Plot, options: Options) -> None:
             row = _free_row(canvas, cells, taken) if text and at >= 0 and cells.stop <= canvas.width else None
             if row is not None:
                 canvas.write(at, row, text, "dim")
-                taken |= {(x, row) for x in cells}
+                taken |= {(x, row) for x in range(at - _APART, cells.stop + _APART)}
                 break
 
 

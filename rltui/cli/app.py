@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rltui.cli.output import FAILED, OK, CliError, program, say
+from rltui.cli.output import FAILED, OK, CliError, add_examples, program, say
 from rltui.sources.find import default_runs_dir
 from rltui.text import clean
 
@@ -31,6 +31,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_app_options(parser)
     parser.add_argument("--web", action="store_true", help="show it to a browser of this machine, not in this terminal")
     parser.add_argument("--port", type=int, metavar="N", help=f"with --web: where (default: {WEB_PORT})")
+    add_examples(
+        parser,
+        "rltui",
+        "rltui --runs-dir ~/experiments --theme paper",
+        "rltui --web --port 8080",
+    )
 
 
 def add_app_options(parser: argparse.ArgumentParser) -> None:
@@ -137,6 +143,8 @@ def open_app(
         return FAILED
     if app.unsaved:
         say(f"draft kept: the unsaved edits of {app.unsaved} are offered when it is opened again")
+    if app.opened is not None and app.opened.unsent:
+        say(f"{app.opened.name} gives no answer: it was not asked to {', '.join(app.opened.unsent)}")
     if app.opened is not None and app.opened.live:
         _part(app.opened, app.leaving)
     return guard.exit_code or OK

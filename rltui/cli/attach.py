@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rltui.cli.app import add_app_options, open_app
 from rltui.cli.common import RUN_HELP, chosen_run
-from rltui.cli.output import CliError
+from rltui.cli.output import CliError, add_examples
 from rltui.launch.runs import is_address, server_name
 from rltui.sources.find import NoSuchRun, default_runs_dir, find_run
 from rltui.text import clean
@@ -16,6 +16,12 @@ from rltui.text import clean
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help=f"{RUN_HELP}; or the address of a server: its jobs are listed")
     add_app_options(parser)
+    add_examples(
+        parser,
+        "rltui attach demo",
+        "rltui attach demo --readonly",
+        "rltui attach ssh://me@gpubox",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

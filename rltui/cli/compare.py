@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltui.cli.common import named_run
-from rltui.cli.output import FAILED, OK, CliError, add_data_options, emit, say, words
+from rltui.cli.output import FAILED, OK, CliError, add_data_options, add_examples, emit, say, words
 from rltui.text import clean
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--at", type=int, metavar="STEP", help="compare the newest evaluations up to this step, not of all"
     )
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui compare base warm",
+        "rltui compare base warm cold --at 40 --json",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

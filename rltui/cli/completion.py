@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rltui.cli.output import OK, add_data_options, emit, put
+from rltui.cli.output import OK, add_data_options, add_examples, emit, put
 from rltui.cli.shells.bash_zsh import bash, zsh
 from rltui.cli.shells.fish import fish
 from rltui.cli.shells.grammar import config_keys, grammar
@@ -27,8 +27,12 @@ install, and again after an update:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=sorted(SCRIPTS), help="for which shell")
     add_data_options(parser)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _INSTALL
+    add_examples(
+        parser,
+        "rltui completion bash",
+        "rltui completion fish > ~/.config/fish/completions/rltui.fish",
+        after=_INSTALL,
+    )
 
 
 def run(args: argparse.Namespace) -> int:

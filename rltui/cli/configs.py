@@ -40,11 +40,6 @@ def add_loading_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-unknown", action="store_true", help="unknown keys are warnings, not errors")
 
 
-def add_examples(parser: argparse.ArgumentParser, *lines: str) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "\n".join(["examples:", *(f"  {line}" for line in lines)])
-
-
 def open_config(name: str, sets: Sequence[str] = (), *, allow_unknown: bool = False) -> Loaded:
     """The config that `name` means: a TOML file, a JSON one, a run's folder, or `-` for standard input.
 

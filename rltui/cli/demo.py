@@ -6,9 +6,10 @@ import argparse
 import time
 from pathlib import Path
 
-from rltui.cli.output import OK, CliError, Json, add_data_options, emit, program, say, words
+from rltui.cli.follow import Interrupts
+from rltui.cli.output import OK, CliError, Json, add_data_options, add_examples, emit, program, say, words
 from rltui.cli.show import run_name, weights
-from rltui.cli.start import add_start_options, follow, launch, prepare, tell_warnings
+from rltui.cli.start import Plan, add_start_options, follow, hearing, launch, prepare, tell_warnings
 from rltui.cli.watch import on_a_terminal, watch
 from rltui.launch.runs import in_folder
 from rltui.samples import samples
@@ -24,12 +25,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_start_options(parser)
     parser.add_argument("--allow-unknown", action="store_true", help="unknown keys are warnings, not errors")
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui demo",
+        "rltui demo --headless --set training.seed=1",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     begun = time.monotonic()
     plan = prepare(_sample(), args.sets, run_dir=args.run_dir, allow_unknown=args.allow_unknown)
     tell_warnings(plan)
+    with hearing(plan) as heard:
+        return _start(plan, args, heard, begun)
+
+
+def _start(plan: Plan, args: argparse.Namespace, heard: Interrupts, begun: float) -> int:
     stream = words(args)
     started = launch(plan)
     assert plan.loaded is not None
@@ -37,9 +48,9 @@ def run(args: argparse.Namespace) -> int:
     say(f"{config.policy.model_name} learns {config.services.task_url}", stream)
     say(f"run {plan.job.run_dir}", stream)
     if on_a_terminal() and not (args.headless or args.quiet or args.json or args.out):
-        status, code = watch(plan, started, args)
+        status, code = watch(plan, started, args, heard)
     else:
-        status, code = follow(plan, started, args)
+        status, code = follow(plan, started, args, heard)
     if code == OK and status.get("state") == "succeeded":
         for line in _answers(started.source, status):
             say(line, stream)

@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from rltui.cli.common import add_run_argument, chosen_run, summary
-from rltui.cli.configs import add_examples, hanging
-from rltui.cli.output import FAILED, FINDINGS, OK, CliError, add_data_options, emit, say
+from rltui.cli.configs import hanging
+from rltui.cli.output import FAILED, FINDINGS, OK, CliError, add_data_options, add_examples, emit, say
 from rltui.doctor import mutes, report
 from rltui.doctor.checkup import Checkup
 from rltui.doctor.doctor import speaking
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_data_options(parser)
     add_examples(
         parser,
-        "rltui doctor RUN                  exit 1 if a rule says act, or it failed",
+        "rltui doctor RUN                  exit 1 if a rule says act",
         "rltui doctor RUN --all",
         "rltui doctor RUN --rule D01 --json",
     )
@@ -62,8 +62,7 @@ def run(args: argparse.Namespace) -> int:
             for label, text in report.lines(finding, checkup.record):
                 _say(label, text)
         say(report.summary(findings), sys.stdout)
-    act = about["state"] == "failed" or any(finding.state is State.ACT for finding in speaking(findings))
-    return FINDINGS if act else OK
+    return FINDINGS if any(finding.state is State.ACT for finding in speaking(findings)) else OK
 
 
 def _say(label: str, text: str) -> None:

@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterator
 
 from rltui.cli.common import add_run_argument, chosen_run, count, drained, known_status, present, summary
-from rltui.cli.configs import add_examples
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, say
 from rltui.launch.runs import RunAt
 from rltui.model.event_view import row, told
 from rltui.sources.base import RunSource, Unreadable

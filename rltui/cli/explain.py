@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from rltui.cli.config.values import Leaf, leaves, origin_text
-from rltui.cli.configs import add_examples, hanging, open_config, printable, refusal
+from rltui.cli.configs import hanging, open_config, printable, refusal
 from rltui.cli.explained import described, found, section_row
 from rltui.cli.keynames import Name, called, meanings, old_sections, spoken_of, unknown
-from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say
+from rltui.cli.output import OK, CliError, Json, add_data_options, add_examples, emit, say
 from rltui.text import clean
 from trainer.config import ConfigError
 from trainer.config.keys import all_sections

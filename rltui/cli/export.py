@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltui.cli.common import add_run_argument, chosen_run, summary
-from rltui.cli.configs import add_examples
-from rltui.cli.output import FAILED, OK, CliError, Json, emit, say, words
+from rltui.cli.output import FAILED, OK, CliError, Json, add_examples, emit, say, words
 from rltui.launch.runs import RunAt
 from rltui.sources.base import RunSource, Unreadable
 from rltui.text import clean
@@ -66,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
     step = f", of checkpoint step_{about['step']}" if about.get("step") is not None else ""
     say(f"{out}: {counted}{size(about['bytes'])}{step}", words(args))
     if args.what == "adapter" and (base := _base(out)):
-        here = ", a folder of this machine: elsewhere give its own place of it" if Path(base).is_absolute() else ""
+        of = "this machine" if chosen.folder else "the server's machine"
+        here = f", a folder of {of}: elsewhere give its own place of it" if Path(base).is_absolute() else ""
         say(f"its base model is {clean(base, 300)}{here}", words(args))
     return OK
 

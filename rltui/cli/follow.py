@@ -14,11 +14,12 @@ from types import FrameType
 from typing import Any
 
 from rltui.cli.output import FAILED, INTERRUPTED, OK, CliError
-from rltui.cli.progress import Printer, duration, number, step_line
+from rltui.cli.progress import Printer, number, step_line
 from rltui.launch.base import Started
 from rltui.model.doing import doing
 from rltui.sources.base import TERMINAL, Json, RunSource, Unreachable, Unreadable
 from rltui.text import clean
+from rltui.words import duration
 from trainer.taskapp.reading import finite
 
 LOOK_S = 0.25
@@ -42,6 +43,37 @@ _TERMINAL_EVENTS = frozenset(
 )
 
 
+class Interrupts:
+    """Ctrl-C, counted instead of raised from `begin` to `end`, each of which may come again.
+
+    It begins before a run is started that a Ctrl-C is to stop: between that start and the first look at the run
+    nobody else would hear of one.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._came = threading.Event()
+        self._previous: Any = None
+
+    def begin(self) -> None:
+        if self._previous is None:
+            self._previous = signal.signal(signal.SIGINT, self._on_interrupt)
+
+    def end(self) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+            self._previous = None
+
+    def wait(self, seconds: float) -> None:
+        """Until the next one, at most so long."""
+        self._came.wait(seconds)
+        self._came.clear()
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        self._came.set()
+
+
 class Follower:
     """Prints a run's progress. `steers`: Ctrl-C stops the run; else it only ends the following.
 
@@ -59,9 +91,11 @@ class Follower:
         told: Container[str] = (),
         look_s: float = LOOK_S,
         timeout_s: float | None = None,
+        heard: Interrupts | None = None,
     ) -> None:
         """`told`: codes of warnings that were printed before the start, and are not printed again. `look_s`: between
-        two looks. `timeout_s`: after which the following ends (`timed_out`), and the run goes on; None: never."""
+        two looks. `timeout_s`: after which the following ends (`timed_out`), and the run goes on; None: never.
+        `heard`: those since the run was started."""
         self._source, self._printer, self._started = source, printer, started
         self._steers, self._log_interval, self._told = steers, max(1, log_interval), told
         self._metrics_cursor: Any = None
@@ -72,10 +106,13 @@ class Follower:
         self._lost = False  # nothing answers
         self._look_s, self._timeout_s = look_s, timeout_s
         self.timed_out = False
-        self.interrupts = 0
-        self._interrupted = threading.Event()
+        self._heard = heard or Interrupts()
         self._answered_interrupts = 0
         self._request: tuple[str, float] | None = None
+
+    @property
+    def interrupts(self) -> int:
+        return self._heard.count
 
     def skip_history(self) -> None:
         """Begin with what happens from now on; only the newest step is kept, for the live line."""
@@ -90,21 +127,17 @@ class Follower:
 
         The status is made up from what the coordinator said last when it ended without writing one.
         """
-        previous = signal.signal(signal.SIGINT, self._on_interrupt)
+        self._heard.begin()
         try:
             status = self._follow(until)
         except Unreadable as error:
             raise CliError(f"{self._source.place}: {error}", code=FAILED) from error
         finally:
-            signal.signal(signal.SIGINT, previous)
+            self._heard.end()
             self._printer.close()
         if self.interrupts:
             return status, INTERRUPTED
         return status, FAILED if self.timed_out or status.get("state") in ("failed", "cancelled") else OK
-
-    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        self.interrupts += 1
-        self._interrupted.set()
 
     def _follow(self, until: Callable[[Json], bool]) -> Json:
         began, ended_at = time.monotonic(), None
@@ -134,8 +167,7 @@ class Follower:
             if self._timeout_s is not None and time.monotonic() - began > self._timeout_s:
                 self.timed_out = True
                 return status or {}
-            self._interrupted.wait(self._look_s)
-            self._interrupted.clear()
+            self._heard.wait(self._look_s)
 
     def _gives_no_answer(self, error: Unreachable) -> None:
         why = clean(error, 300)

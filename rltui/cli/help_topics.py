@@ -11,7 +11,7 @@ from typing import Any
 from rltui.actions.contexts import CONTEXTS
 from rltui.actions.guide import TOPICS, lines, topic
 from rltui.actions.keymap import keys_file, load
-from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say
+from rltui.cli.output import OK, CliError, Json, add_data_options, add_examples, emit, say
 from rltui.text import clean
 
 MOST_COLUMNS = 100  # longer lines are hard to read
@@ -20,6 +20,7 @@ MOST_COLUMNS = 100  # longer lines are hard to read
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", nargs="?", metavar="TOPIC", help="a place of the interface, a subject, or a verb")
     add_data_options(parser)
+    add_examples(parser, "rltui help", "rltui help keys", "rltui help train", "rltui help monitor --json")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from rltui.cli.configs import add_examples
-from rltui.cli.output import FAILED, FINDINGS, OK, CliError, emit, program, say, words
+from rltui.cli.output import FAILED, FINDINGS, OK, CliError, add_examples, emit, program, say, words
 from rltui.sources.base import Unreadable
 from rltui.sources.find import default_runs_dir
 from rltui.sources.importing import bring

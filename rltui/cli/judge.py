@@ -7,9 +7,10 @@ import shutil
 from pathlib import Path
 
 from rltui.cli.common import RUN_HELP, count, named_run
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, program, say, words
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, program, say, words
 from rltui.cli.progress import number
 from rltui.cli.table import table
+from rltui.model.judge_text import dollars, judge_name, tries_failed
 from rltui.text import clean, fit
 
 SHOWN = 50
@@ -25,6 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--disagreement", action="store_true", help="where judge and task app differ most first; of all, N are shown"
     )
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui judge demo",
+        "rltui judge demo --disagreement --last 0",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,15 +77,6 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def dollars(cost: float | None, estimated: bool) -> str:
-    """'0.0123', '~0.0123' of an estimate, '?' of an unknown price."""
-    return "?" if cost is None else f"{'~' if estimated else ''}{cost:.4f}" if cost else "0"
-
-
-def tries_failed(failed: dict[str, int]) -> str:
-    return ", ".join(f"{clean(code.removeprefix('judge_'), 40)} x {times}" for code, times in failed.items())
-
-
 def _lines(document: Json, next_: str, look_: str) -> list[str]:
     rows = document["episodes"]
     if not document["judged"]:
@@ -122,18 +119,31 @@ def _of_the_newest(document: Json) -> str:
 
 
 def _told(document: Json) -> list[str]:
-    who = {"rule": "rules", "service": "a judge service"}.get(document["source"] or "", "")
-    who = who or f"{clean(document['model'] or '?', 80)} ({clean(document['provider'] or '?', 40)})"
     rubric = clean(document["rubric_id"] or document["rubric_hash"] or "?", 80)
     cost = dollars(document["cost_usd"], document["cost_estimated"])
     estimate = " (estimate, by list prices)" if document["cost_estimated"] else ""
     p50, p95 = (number(document[f"latency_{name}_s"], "{:.1f}") for name in ("p50", "p95"))
     lines = [
-        f"judged by {who}, rubric {rubric}: {document['judged']} episodes, {document['excluded']} without a score;"
+        f"judged by {judge_name(document)}, rubric {rubric}: {document['judged']} episodes,"
+        f" {document['excluded']} without a score;"
         f" rank correlation with the task app {number(document['agreement'], '{:+.2f}')}{_of_the_newest(document)}",
         f"{document['tries']} calls, {document['cached']} known already; a call took {p50} s (p50), {p95} s (p95);"
         f" {document['tokens_in']}+{document['tokens_out']} tokens, cost {cost} ${estimate}",
     ]
     if document["failed"]:
         lines.append(f"tries without scores: {tries_failed(document['failed'])}")
-    return lines
+    return [*lines, *_spread(document["tracks"])]
+
+
+def _spread(tracks: list[Json]) -> list[str]:
+    """How many scores each track has by tenths."""
+    if not tracks:
+        return []
+    bins = max((track["bins"] for track in tracks), key=len)
+    ends = [f"{bin['low']:g}-" if bin["high"] is not None else "> 1" for bin in bins]
+    cells = [("TRACK", "OF", "SCORES", "MEAN", *ends)]
+    for track in tracks:
+        counts = [str(bin["count"]) for bin in track["bins"]]
+        counts += ["0"] * (len(bins) - len(counts))
+        cells.append((clean(track["track"], 30), track["of"], str(track["scores"]), f"{track['mean']:.2f}", *counts))
+    return ["how many scores from each tenth on:", *table(cells)]

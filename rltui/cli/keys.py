@@ -10,16 +10,20 @@ from rltui.actions.contexts import CONTEXTS
 from rltui.actions.guide import key_cell
 from rltui.actions.keymap import Keymap, keys_file, load
 from rltui.actions.table import ACTIONS, of_context
-from rltui.cli.output import FINDINGS, OK, USAGE, Json, add_data_options, emit, say
+from rltui.cli.output import FINDINGS, OK, USAGE, Json, add_data_options, add_examples, emit, say
 from rltui.text import fit, width
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_data_options(parser)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = (
-        "* marks what your keys.toml changed; `rltui help keys` says how to write one\n"
-        "exit status: 1 two actions of one place have the same key, 2 a line of the file cannot be used"
+    add_examples(
+        parser,
+        "rltui keys",
+        "rltui keys --json",
+        after=(
+            "* marks what your keys.toml changed; `rltui help keys` says how to write one\n"
+            "exit status: 1 two actions of one place have the same key, 2 a line of the file cannot be used"
+        ),
     )
 
 

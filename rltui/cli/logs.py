@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from rltui.cli.common import add_run_argument, chosen_run, count, present, summary
-from rltui.cli.configs import add_examples
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, say
 from rltui.launch.runs import RunAt
 from rltui.model.log_feed import FIRST_BYTES, LogFeed
 from rltui.model.log_lines import Level

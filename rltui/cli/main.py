@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from rltui.cli.output import FAILED, INTERRUPTED, OK, USAGE, CliError, emit, guard_out, safe_streams, say, settle
 from rltui.text import plain
 
+ABOUT = "Train language models by reinforcement learning from your terminal."
 # verb: (module with configure(parser) and run(args) -> exit code, one line of help)
 VERBS = {
     "demo": ("rltui.cli.demo", "train the built-in model on a built-in task and show what it learned"),
@@ -54,6 +55,12 @@ VERBS = {
     "help": ("rltui.cli.help_topics", "this list, or a topic: the same text as ? in the interface"),
     "completion": ("rltui.cli.completion", "print a shell's completion script"),
 }
+EXAMPLES = (
+    "rltui demo",
+    "rltui config new demo --out my.toml",
+    "rltui train my.toml --set training.seed=3",
+    "rltui show demo",
+)
 APP = ("rltui.cli.app", "open the interface; with a verb, work without it")
 
 NO_OPTION = "\0"  # before a word that stood behind `--`; the system lets no argument hold it
@@ -82,14 +89,15 @@ def _dispatch(arguments: list[str]) -> int:
         arguments = ["--help"]
     if not arguments or _is_option(arguments[0]):
         return _verb("rltui", *APP, arguments)
-    return _call("rltui", VERBS, arguments, "Train language models by reinforcement learning from your terminal.")
+    return _call("rltui", sys.modules[__name__], arguments)
 
 
-def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str], about: str) -> int:
-    """Run the verb that `arguments` begin with. A module that has VERBS is a group of further ones."""
+def _call(program: str, group: Any, arguments: list[str]) -> int:
+    """Run the verb that `arguments` begin with. A group is a module with VERBS, ABOUT and EXAMPLES."""
+    verbs: dict[str, tuple[str, str]] = group.VERBS
     verb, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
     if verb in ("-h", "--help") or (verb == "help" and not (rest and "help" in verbs)):
-        say(_overview(program, verbs, about), sys.stdout)
+        say(_overview(program, verbs, group.ABOUT, group.EXAMPLES), sys.stdout)
         return OK
     if verb not in verbs:
         near = difflib.get_close_matches(verb, verbs, n=1)
@@ -98,7 +106,7 @@ def _call(program: str, verbs: dict[str, tuple[str, str]], arguments: list[str],
     module_name, summary = verbs[verb]
     module = importlib.import_module(module_name)
     if hasattr(module, "VERBS"):
-        return _call(f"{program} {verb}", module.VERBS, rest, module.ABOUT)
+        return _call(f"{program} {verb}", module, rest)
     return _verb(f"{program} {verb}", module_name, summary, rest)
 
 
@@ -181,13 +189,13 @@ def _refused(error: CliError, args: argparse.Namespace) -> int:
     return error.code
 
 
-def _overview(program: str, verbs: dict[str, tuple[str, str]], about: str) -> str:
+def _overview(program: str, verbs: dict[str, tuple[str, str]], about: str, examples: Sequence[str]) -> str:
     pad = max(map(len, verbs)) + 2
     listed = "\n".join(f"  {name:{pad}}{summary}" for name, (_, summary) in verbs.items())
-    first = " First steps: `rltui demo`." if verbs is VERBS else ""
+    shown = "\n".join(f"  {line}" for line in examples)
     alone = f"       {program} [options]   opens the interface\n" if verbs is VERBS else ""
     return (
-        f"usage: {program} VERB [options]\n{alone}\n{about}\n\nverbs:\n{listed}\n\n"
-        f"`{program} VERB --help` explains one.{first}\n"
+        f"usage: {program} VERB [options]\n{alone}\n{about}\n\nverbs:\n{listed}\n\nexamples:\n{shown}\n\n"
+        f"`{program} VERB --help` explains one.\n"
         "exit status: 0 ok, 1 findings, 2 config or usage, 3 failed, cancelled or not ready, 130 interrupted"
     )

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rltui.cli.common import add_run_argument, chosen_run, summary
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, say, words
 from rltui.cli.table import table
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.text import clean
@@ -28,6 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--after", type=int, metavar="N", default=-1, help="only values of steps above N")
     parser.add_argument("--follow", action="store_true", help="one JSON object a line, until it ends")
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui metrics demo --name 'reward/|entropy'",
+        "rltui metrics demo --after 30 --json",
+        "rltui metrics demo --follow",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

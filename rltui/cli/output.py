@@ -37,6 +37,12 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="write that object to FILE")
 
 
+def add_examples(parser: argparse.ArgumentParser, *lines: str, after: str = "") -> None:
+    """Commands at the end of the help of a verb, and what follows them."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "\n".join(["examples:", *(f"  {line}" for line in lines), *(["", after] if after else [])])
+
+
 def guard_out(args: argparse.Namespace) -> None:
     """CliError: --out names a file that the verb reads."""
     out = getattr(args, "out", None)

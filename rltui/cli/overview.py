@@ -10,8 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rltui.cli.common import LOOK_S, add_run_argument, chosen_run, summary
-from rltui.cli.configs import add_examples
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, say
 from rltui.doctor import mutes
 from rltui.doctor.checkup import Checkup
 from rltui.launch.runs import RunAt

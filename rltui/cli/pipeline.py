@@ -6,12 +6,17 @@ import argparse
 import sys
 
 from rltui.cli.common import add_run_argument, chosen_run
-from rltui.cli.output import FAILED, OK, CliError, add_data_options, emit, say
+from rltui.cli.output import FAILED, OK, CliError, add_data_options, add_examples, emit, say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_run_argument(parser)
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui pipeline demo",
+        "rltui pipeline demo --json",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rltui.cli.common import launcher_of
-from rltui.cli.configs import add_examples, add_loading_options, config_path
-from rltui.cli.output import FAILED, FINDINGS, OK, USAGE, Json, add_data_options, emit, say, words
+from rltui.cli.configs import add_loading_options, config_path
+from rltui.cli.output import FAILED, FINDINGS, OK, USAGE, Json, add_data_options, add_examples, emit, say, words
 from rltui.preflight.base import Began, Check, Context, Result, Verdict, took
 from rltui.text import clean
 

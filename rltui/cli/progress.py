@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from rltui.cli.output import put, say
 from rltui.text import fit
+from rltui.words import duration
 
 Json = dict[str, Any]
 
@@ -19,20 +20,6 @@ _STEP_FIELDS = (
     ("off_policy/mean", "lag {:.1f}"),
     ("throughput/samples_per_sec", "{:.1f} samples/s"),
 )
-
-
-def duration(seconds: float | None) -> str:
-    """'41 s', '2 m 05 s', '3 h 12 m', '2 d 04 h'; '-' for an unknown one."""
-    if seconds is None:
-        return "-"
-    s = max(0, round(seconds))
-    if s < 60:
-        return f"{s} s"
-    if s < 3600:
-        return f"{s // 60} m {s % 60:02d} s"
-    if s < 86_400:
-        return f"{s // 3600} h {s % 3600 // 60:02d} m"
-    return f"{s // 86_400} d {s % 86_400 // 3600:02d} h"
 
 
 def number(value: Any, form: str = "{:.3f}", none: str = "-") -> str:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltui.cli.common import add_run_argument, chosen_run, folder_of
-from rltui.cli.judge import dollars, tries_failed
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, say, words
 from rltui.cli.progress import number
 from rltui.cli.table import table
+from rltui.model.judge_text import dollars, tries_failed
 from rltui.text import clean, fit
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--last", type=int, default=LAST, metavar="N", help=f"newest episodes (default: {LAST})")
     parser.add_argument("--yes", action="store_true", help="do not ask, whatever it costs")
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui rejudge demo --rubric rubric.toml",
+        "rltui rejudge demo --rubric rubric.json --last 50 --yes --json",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

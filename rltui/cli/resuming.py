@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 
 from rltui.cli.configs import refusal
+from rltui.cli.follow import Interrupts
 from rltui.cli.output import FAILED, CliError, Json
-from rltui.cli.start import Plan
+from rltui.cli.start import SETTLE_S, Plan
 from rltui.launch.base import Job, Launcher, Started
 from rltui.launch.runs import split
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
@@ -23,6 +24,7 @@ from trainer.config import ConfigError, Loaded, load, load_text
 from trainer.config.differ import forbidden, resume_keys
 from trainer.config.toml_values import format_value
 from trainer.rundir.attempts import Earlier, NoEarlierAttempt, leaves, read_earlier
+from trainer.rundir.layout import RunPaths
 from trainer.rundir.process import ProcessId
 from trainer.rundir.resumable import NotResumable, choose
 
@@ -82,16 +84,25 @@ def prepare_elsewhere(args: argparse.Namespace, sets: list[str]) -> Plan:
     return Plan(None, job, launcher, from_step=args.from_step)
 
 
-def await_attempt(plan: Plan, started: Started) -> None:
-    """Until the status is of the new attempt: that of the ended one still lies there. CliError: it did not begin."""
-    source = started.source
+def await_attempt(plan: Plan, started: Started, heard: Interrupts) -> None:
+    """Until the status is of the new attempt: that of the ended one still lies there. CliError: it did not begin.
+
+    A Ctrl-C ends one that is too young to be followed. KeyboardInterrupt: it did, before it began.
+    """
+    source, answered = started.source, 0
     while not _begun(source, plan.attempt):
+        if heard.count > answered:
+            answered = heard.count
+            end = started.stop if answered == 1 else started.kill
+            end()
         if started.exit_code() is not None and not _begun(source, plan.attempt):
+            if heard.count:
+                raise KeyboardInterrupt
             message, hint = started.last_words()
             raise CliError(
                 f"{clean(message, 600)}\n{clean(hint or '', 600)}".rstrip(), code=started.exit_code() or FAILED
             )
-        time.sleep(LOOK_S)
+        heard.wait(LOOK_S)
 
 
 def _begun(source: RunSource, attempt: int) -> bool:
@@ -117,7 +128,10 @@ def _check_ended(folder: Path, *, take_over: bool) -> bool:
         status = LocalRunSource(folder).status()
     except Unreadable as error:
         raise CliError(f"{folder}: {error}", code=FAILED) from error
-    if status is None or status.get("state") in TERMINAL:
+    if status is None:
+        return take_over
+    if status.get("state") in TERMINAL:
+        _let_go(folder, status)
         return take_over
     alive = _is_alive(status)
     if alive is False:
@@ -129,6 +143,13 @@ def _check_ended(folder: Path, *, take_over: bool) -> bool:
     raise CliError(
         f"{folder.name} is not over: it is {clean(status.get('state'), 20)} ({where}). Stop it first.{else_}"
     )
+
+
+def _let_go(folder: Path, status: Json) -> None:
+    """A run tells its end a moment before its coordinator gives its folder up, and the next one would be refused."""
+    deadline = time.monotonic() + SETTLE_S
+    while RunPaths(folder).lock.exists() and _is_alive(status) and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
 
 
 def _is_alive(status: Json) -> bool | None:

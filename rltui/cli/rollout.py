@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rltui.cli.common import add_run_argument, chosen_run
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, say
 from rltui.launch.runs import RunAt
 from rltui.sources.base import RunSource, Unreadable
 from rltui.text import clean
@@ -25,6 +25,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="its number, or its correlation id or a beginning of it")
     parser.add_argument("--tokens", action="store_true", help="with --json: every token with all that is known of it")
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui rollout demo 12",
+        "rltui rollout demo 12 --json --tokens",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

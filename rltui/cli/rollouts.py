@@ -7,7 +7,7 @@ import difflib
 import sys
 
 from rltui.cli.common import add_run_argument, chosen_run, count
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, say
 from rltui.cli.table import table
 from rltui.sources.base import Unreadable
 from rltui.text import clean
@@ -26,6 +26,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sort", metavar="ORDER", default="newest", help="newest (default), 'reward, best first', …")
     parser.add_argument("--last", type=count, default=SHOWN, metavar="N", help=f"at most N (default: {SHOWN}); 0: all")
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui rollouts demo",
+        "rltui rollouts demo --where 'reward < 0.2' --sort 'reward, worst first'",
+        "rltui rollouts demo --last 0 --json",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

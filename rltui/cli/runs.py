@@ -7,13 +7,14 @@ import shutil
 from pathlib import Path
 
 from rltui.cli.common import age_s, not_found, summary
-from rltui.cli.output import OK, CliError, Json, add_data_options, emit, program, say, words
-from rltui.cli.progress import duration, number
+from rltui.cli.output import OK, CliError, Json, add_data_options, add_examples, emit, program, say, words
+from rltui.cli.progress import number
 from rltui.cli.table import table
 from rltui.launch.runs import in_folder, is_address, runs_at
 from rltui.sources.base import Unreadable
 from rltui.sources.find import NoSuchRun, default_runs_dir, runs_in
 from rltui.text import clean, fit, width
+from rltui.words import duration
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +25,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="folder of runs (default: runs); or a job server, http://HOST:PORT or ssh://USER@HOST",
     )
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui runs",
+        "rltui runs ~/experiments --json",
+        "rltui runs ssh://me@gpubox",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from dataclasses import asdict
 
-from rltui.cli.output import OK, add_data_options, emit, say, words
+from rltui.cli.output import OK, add_data_options, add_examples, emit, say, words
 from trainer.taskapp.scan import scan
 
 
@@ -16,6 +16,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="where (default: this host)")
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui scan",
+        "rltui scan --port-range 9000:9010 --json",
+    )
 
 
 def ports(text: str) -> range:

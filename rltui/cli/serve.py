@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from rltui.cli.output import FAILED, OK, USAGE, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import FAILED, OK, USAGE, CliError, Json, add_data_options, add_examples, emit, say, words
 from rltui.sources.find import default_runs_dir
 from rltui.text import clean
 
@@ -37,6 +37,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--new-token", action="store_true", help="make a token, in place of the last one")
     parser.add_argument("--ensure", action="store_true", help="start one in the background, unless there is one")
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui serve",
+        "rltui serve --ensure",
+        "rltui serve --host 0.0.0.0 --name gpubox --trust http://10.0.0.7:8001",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

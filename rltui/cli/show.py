@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rltui.cli.common import add_run_argument, age_s, chosen_run, summary
 from rltui.cli.follow import Follower, ending, reward_of
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, program, say, words
-from rltui.cli.progress import Printer, duration, number
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, program, say, words
+from rltui.cli.progress import Printer, number
 from rltui.launch.runs import RunAt, is_address
 from rltui.model.doing import doing
 from rltui.model.event_view import Event, told
@@ -21,6 +21,7 @@ from rltui.model.now import written_later
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.sources.find import default_runs_dir
 from rltui.text import clean
+from rltui.words import duration
 
 LAST_EVENTS = 8
 LAST_CHECKPOINTS = 5
@@ -30,6 +31,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_run_argument(parser)
     parser.add_argument("--follow", action="store_true", help="stay until it ends; Ctrl-C only leaves it")
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui show demo",
+        "rltui show demo --follow",
+        "rltui show http://127.0.0.1:8787/api/rl/jobs/rl_0123456789abcdef --json",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

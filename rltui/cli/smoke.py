@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rltui.cli.configs import STDIN, add_examples, add_loading_options, config_path, open_config, refusal
+from rltui.cli.configs import STDIN, add_loading_options, config_path, open_config, refusal
 from rltui.cli.output import (
     FAILED,
     FINDINGS,
@@ -19,6 +19,7 @@ from rltui.cli.output import (
     OK,
     CliError,
     add_data_options,
+    add_examples,
     emit,
     say,
     words,

@@ -6,12 +6,13 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from rltui.cli.configs import refusal, told
-from rltui.cli.follow import LOOK_S, Follower, ending
+from rltui.cli.follow import LOOK_S, Follower, Interrupts, ending
 from rltui.cli.live_chart import printer_of
 from rltui.cli.output import FAILED, USAGE, CliError, Json, program, say, words
 from rltui.cli.task_apps import start_problems
@@ -20,11 +21,12 @@ from rltui.launch.local import LocalLauncher
 from rltui.launch.runs import RunAt
 from rltui.text import clean
 from trainer.config import ConfigError, Loaded, load
+from trainer.config.machine import ELSEWHERE
 from trainer.config.sources import CHECKPOINT_PREFIXES
 from trainer.rundir.layout import new_job_id, run_folder_name
 
 ELSEWHERE_LOOK_S, ELSEWHERE_LIMIT_S = 5.0, 3600.0  # WIRE 4.5: of following a job that goes on without us
-SETTLE_S = 5.0  # how long a coordinator may take to end after its last status
+SETTLE_S = 20.0  # how long a coordinator may take to end after its last status
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,10 @@ def load_for(
     environ: Mapping[str, str] = os.environ,
     allow_unknown: bool = False,
 ) -> tuple[Loaded, list[str]]:
-    """The config with what the target sets where nothing else does, and the assignments that make it so. Raises
-    ConfigError."""
-    loaded = load(config, sets=sets, environ=environ, allow_unknown=allow_unknown)
+    """The config with what the target sets where nothing else does, and the assignments that make it so. Of GPUs only
+    a target that sees our disk is judged by this machine's. Raises ConfigError."""
+    machine = None if launcher.shares_disk else ELSEWHERE
+    loaded = load(config, sets=sets, environ=environ, allow_unknown=allow_unknown, machine=machine)
     more = [item for item in launcher.sets if loaded.origins[item.partition("=")[0]].kind in ("default", "derived")]
     sets = [*more, *sets]
     return load(config, sets=sets, environ=environ, allow_unknown=allow_unknown) if more else loaded, sets
@@ -139,6 +142,18 @@ def tell_warnings(plan: Plan) -> None:
         say(told(plan.loaded.warnings))
 
 
+@contextmanager
+def hearing(plan: Plan) -> Iterator[Interrupts]:
+    """Around a start and what follows it: a Ctrl-C that is to stop the run is not lost between the two."""
+    heard = Interrupts()
+    if not plan.launcher.outlives:
+        heard.begin()
+    try:
+        yield heard
+    finally:
+        heard.end()
+
+
 def launch(plan: Plan) -> Started:
     """Start the coordinator. CliError: it could not be, and why."""
     try:
@@ -153,10 +168,10 @@ def run_of(plan: Plan, started: Started) -> RunAt:
     return RunAt(place.rstrip("/").rpartition("/")[2], place, started.source, plan.job.run_dir)
 
 
-def follow(plan: Plan, started: Started, args: argparse.Namespace) -> tuple[Json, int]:
+def follow(plan: Plan, started: Started, args: argparse.Namespace, heard: Interrupts) -> tuple[Json, int]:
     """Print progress until the run has ended, and then how. Gives its last status and the exit code."""
     stream = words(args)
-    follower = follower_of(plan, started, args)
+    follower = follower_of(plan, started, args, heard)
     status, code = follower.run()
     if status:
         for line in ending(status):
@@ -166,7 +181,7 @@ def follow(plan: Plan, started: Started, args: argparse.Namespace) -> tuple[Json
     return status, exit_code(status, code, started)
 
 
-def follower_of(plan: Plan, started: Started, args: argparse.Namespace) -> Follower:
+def follower_of(plan: Plan, started: Started, args: argparse.Namespace, heard: Interrupts) -> Follower:
     """Options of polling (WIRE 4.5) that are not given: a run of this machine is looked at often, and to its end."""
     elsewhere = plan.launcher.outlives
     look_s, limit_s = getattr(args, "poll_interval", None), getattr(args, "poll_timeout", None)
@@ -180,6 +195,7 @@ def follower_of(plan: Plan, started: Started, args: argparse.Namespace) -> Follo
         told={problem.code for problem in plan.loaded.warnings} if plan.loaded else (),
         look_s=look_s or (ELSEWHERE_LOOK_S if elsewhere else LOOK_S),
         timeout_s=limit_s or (ELSEWHERE_LIMIT_S if elsewhere else None),
+        heard=heard,
     )
     if plan.job.resume:
         follower.skip_history()

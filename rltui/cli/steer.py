@@ -6,7 +6,7 @@ import argparse
 import time
 
 from rltui.cli.common import add_run_argument, ask, chosen_run, unanswered
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, say, words
 from rltui.launch.runs import RunAt
 from rltui.model.live_values import live_values
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
@@ -28,6 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("assignment", nargs="*", metavar="KEY VALUE", help="for set; or KEY=VALUE, several of them")
     parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="how long to wait for the answer")
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui steer demo pause",
+        "rltui steer demo set learning_rate 5e-4",
+        "rltui steer demo checkpoint --timeout 60",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import time
 
 from rltui.cli.common import add_run_argument, ask, chosen_run, summary, unanswered
 from rltui.cli.follow import ending
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, say, words
 from rltui.launch.runs import RunAt
 from rltui.sources.base import TERMINAL, RunSource, Unreadable
 from rltui.text import clean
@@ -27,6 +27,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how long to wait for the end",
     )
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui stop demo",
+        "rltui stop demo --now",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from rltui.cli.common import launcher_of
 from rltui.cli.configs import amount
-from rltui.cli.follow import ending
+from rltui.cli.follow import Interrupts, ending
 from rltui.cli.live_chart import FORMATS
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, say, words
 from rltui.cli.resuming import await_attempt, prepare_elsewhere, prepare_resume
 from rltui.cli.show import next_commands, weights
 from rltui.cli.start import (
@@ -26,6 +26,7 @@ from rltui.cli.start import (
     exit_code,
     follow,
     follower_of,
+    hearing,
     key_value,
     launch,
     model_set,
@@ -42,6 +43,8 @@ from rltui.text import clean, plain
 from trainer.rundir.lock import SILENT_S
 
 DRY_RUN_ELSEWHERE = "checked: the config; what the target has and lacks is told by `rltui preflight CONFIG --target T`"
+SENT = ("ENVIRONMENT_API_KEY", "RLTUI_API_KEY", "SYNTH_API_KEY", "TASK_APP_URL")  # with a job, or in it
+KEYS_SENT = f"of the run's keys a job server is sent {SENT[0]} alone"
 DRY_RUN = """checked: the config, and that a task app which is built in or a file is there
 not checked: that the task app answers, that the model can be loaded, and that memory suffices"""
 
@@ -53,7 +56,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task-url", metavar="URL", help="services.task_url: where the task app is")
     parser.add_argument("--target", metavar="T", help=f"where it runs: {', '.join(name for name, _ in KNOWN)}")
     parser.add_argument("--backend", metavar="URL", help="a job server as the target, such as http://127.0.0.1:8787")
-    parser.add_argument("--env", type=Path, metavar="FILE", help="variables for the run, NAME=value a line")
+    parser.add_argument(
+        "--env", type=Path, metavar="FILE", help=f"variables for the run, NAME=value a line; {KEYS_SENT}"
+    )
     parser.add_argument(
         "--idempotency", metavar="K", default="", help="of a job server: asked again with the same K, it starts one job"
     )
@@ -61,7 +66,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-unknown", action="store_true", help="unknown keys are warnings, not errors")
     parser.add_argument("--resume", metavar="RUN", help="go on with a run that has ended: its path, name or job id")
     parser.add_argument(
-        "--from", type=int, metavar="STEP", dest="from_step", help="with --resume: that checkpoint, not the newest"
+        "--from",
+        type=int,
+        metavar="STEP",
+        dest="from_step",
+        help="with --resume: that checkpoint, which must have optimizer state; as a rule the newest alone has it",
     )
     parser.add_argument(
         "--take-over",
@@ -89,19 +98,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tui", action="store_true", help="follow it in the interface")
     add_start_options(parser)
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui train my.toml",
+        "rltui train my.toml --set training.seed=3 --detach",
+        "rltui train my.toml --target ssh://me@gpubox",
+        "rltui train --resume demo",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     if args.tui and not on_a_terminal():
         raise CliError("--tui needs a terminal; without it the run is followed by lines of text")
-    if args.env is not None:
-        _take_variables(args.env)
+    kept = [] if args.env is None else _take_variables(args.env)
     plan = _plan(args)
-    if args.tui and not plan.launcher.shares_disk:
-        raise CliError("--tui follows a run whose folder is here; without it the job is followed by lines of text")
     tell_warnings(plan)
+    if kept and not plan.launcher.shares_disk:
+        say(f"{clean(', '.join(kept), 300)} of {args.env} stay here: set them where the server runs; {KEYS_SENT}")
     if args.dry_run:
         return _dry_run(plan, args)
+    with hearing(plan) as heard:
+        return _start(plan, args, heard)
+
+
+def _start(plan: Plan, args: argparse.Namespace, heard: Interrupts) -> int:
     stream = words(args)
     started = launch(plan)
     say(f"run {started.source.place}", stream)
@@ -111,11 +131,11 @@ def run(args: argparse.Namespace) -> int:
     if plan.job.resume and plan.loaded is not None and not (detach and plan.launcher.outlives):
         if plan.launcher.outlives:
             say(f"{started.where}: waiting for attempt {plan.attempt}; Ctrl-C leaves it there", stream)
-        await_attempt(plan, started)
+        await_attempt(plan, started, heard)
         say(f"attempt {plan.attempt} goes on from step {plan.from_step}", stream)
     if detach:
-        return _detach(plan, started, args)
-    status, code = (watch if args.tui else follow)(plan, started, args)
+        return _detach(plan, started, args, heard)
+    status, code = (watch if args.tui else follow)(plan, started, args, heard)
     if not args.quiet and status.get("state") in TERMINAL:
         chosen = run_of(plan, started)
         with contextlib.suppress(Unreachable):  # its end was told
@@ -174,11 +194,12 @@ def _launcher(args: argparse.Namespace) -> Launcher:
         raise CliError(clean(error, 600)) from error
 
 
-def _take_variables(path: Path) -> None:
-    """Into our own environment, which a run of this machine gets; what is set there already wins."""
+def _take_variables(path: Path) -> list[str]:
+    """Into our own environment, which a run of this machine gets; what is set there already wins. Gives the names of
+    those that a job server does not get."""
     from trainer.config import ConfigError, Place
     from trainer.config.env_file import read_env_file
-    from trainer.config.sources import Given
+    from trainer.config.sources import ENV_PREFIX, Given
 
     place = Place("--env")
     try:
@@ -188,6 +209,7 @@ def _take_variables(path: Path) -> None:
         raise CliError(f"--env: {clean(why, 600)}; give a file of NAME=value lines") from error
     for name, value in found.items():
         os.environ.setdefault(name, value)
+    return sorted(name for name in found if name not in SENT and not name.startswith(ENV_PREFIX))
 
 
 def _seconds(text: str) -> float:
@@ -221,12 +243,12 @@ def _dry_run(plan: Plan, args: argparse.Namespace) -> int:
     return OK
 
 
-def _detach(plan: Plan, started: Started, args: argparse.Namespace) -> int:
+def _detach(plan: Plan, started: Started, args: argparse.Namespace, heard: Interrupts) -> int:
     """Of a run of this machine, once it trains: until then it can fail. A job elsewhere may have to wait its turn."""
     status: Json = {}
     code = OK
     if not plan.launcher.outlives:
-        follower = follower_of(plan, started, args)
+        follower = follower_of(plan, started, args, heard)
         status, code = follower.run(until=lambda now: now.get("state") not in (None, "queued", "starting"))
     else:
         status = {"state": "queued"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from rltui.cli.configs import (
-    add_examples,
     add_loading_options,
     amount,
     cannot_run,
@@ -15,7 +14,7 @@ from rltui.cli.configs import (
     told,
     wrapped,
 )
-from rltui.cli.output import FINDINGS, OK, USAGE, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import FINDINGS, OK, USAGE, CliError, Json, add_data_options, add_examples, emit, say, words
 from rltui.cli.task_apps import NO_FILE, start_problems, warnings_of
 from trainer.config import ConfigError, Loaded, Problem
 from trainer.config.rules.machine import OF_THE_MACHINE

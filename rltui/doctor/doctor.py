@@ -39,6 +39,11 @@ class Finding:
         return self.reading.metric or (self.rule.metrics[0] if self.rule.metrics else "")
 
     @property
+    def title(self) -> str:
+        """The signal, in few words."""
+        return self.reading.title or self.rule.title
+
+    @property
     def line(self) -> str:
         """'zero-variance groups 46 % (want < 30 %)'."""
         want = f" (want {self.reading.want})" if self.reading.want and self.reading.measured else ""
@@ -47,7 +52,7 @@ class Finding:
     @property
     def short(self) -> str:
         """'zero-variance groups 46 %', where there is little room."""
-        return f"{self.rule.title} {self.reading.measured}".rstrip()
+        return f"{self.title} {self.reading.measured}".rstrip()
 
 
 @dataclass(slots=True)
@@ -125,6 +130,7 @@ def _reading(rule: Rule, record: Record, values: Values) -> Reading:
         _safe(found.says, 600),
         _safe(found.metric, 120),
         found.keys,
+        found.title,
     )
 
 

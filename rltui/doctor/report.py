@@ -30,7 +30,7 @@ def _row(finding: Finding, record: Record) -> Json:
     return {
         "id": rule.id,
         "state": finding.state.value,
-        "title": rule.title,
+        "title": finding.title,
         "value": reading.value,
         "measured": reading.measured,
         "want": reading.want,

@@ -35,6 +35,7 @@ class Reading:
         measured: the same in words, short: "46 %".
         want: the band, in words: "< 30 %".
         says: a sentence with what belongs to it; may quote names and texts of the run.
+        title: of the signal, where it is another one than the rule's title names.
         metric: the series to look at, where it is another one than the rule's first.
         keys: what to change, where this finding knows better than the rule.
     """
@@ -46,6 +47,7 @@ class Reading:
     says: str = ""
     metric: str = ""
     keys: tuple[str, ...] = ()
+    title: str = ""
 
 
 Bands = Mapping[str, float]  # of one rule, by name

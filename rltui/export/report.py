@@ -11,7 +11,6 @@ from typing import Any
 from rltui.charts.numbers import number
 from rltui.charts.parts import Mark, Series
 from rltui.charts.smooth import Ema, default_weight, titled
-from rltui.cli.progress import duration
 from rltui.doctor.checkup import Checkup
 from rltui.doctor.doctor import speaking
 from rltui.doctor.report import WORDS
@@ -27,6 +26,7 @@ from rltui.model.ran_with import LIVE, ran_with
 from rltui.model.run import RunModel
 from rltui.sources.base import Json, RunSource, Unreadable
 from rltui.text import clean
+from rltui.words import duration
 
 LAST_EVENTS = 300
 NAMED = (("model", "policy", "model_name"), ("method", "algorithm", "variety"), ("trained", "policy", "trainer_mode"))

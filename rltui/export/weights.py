@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rltui.sources.base import Json
-from trainer.rundir.checkpoints import MANIFEST, OPTIMIZER, STABLE, Checkpoint, verify_checkpoint
+from trainer.rundir.checkpoints import MANIFEST, STABLE, Checkpoint, verify_checkpoint
 
 STATE = "state.json"
 ADAPTER = "adapter_model.safetensors"
@@ -33,8 +33,7 @@ def chosen(checkpoints: Sequence[Checkpoint], wanted: str) -> Checkpoint:
     if found is None:
         steps = ", ".join(str(one.step) for one in checkpoints)
         raise NoWeights(f"it has no checkpoint {wanted!a}; there are those of steps {steps}")
-    wrong = [problem for problem in verify_checkpoint(found.path) if f"/{OPTIMIZER}" not in problem]
-    if wrong:
+    if wrong := verify_checkpoint(found.path, optimizer=False):
         older = [one.step for one in checkpoints if one.step < found.step]
         hint = f"; --checkpoint {older[-1]} is older" if older else ""
         raise NoWeights(f"{found.path.name} is damaged: {wrong[0]}{hint}")

@@ -106,7 +106,7 @@ class Launcher(ABC):
 
     def facts(self, job: Job | None = None) -> list[Fact]:
         """What the preflight asks of it: whether it can be reached, its queue, what it has. Raises nothing; an answer
-        takes at most 15 s. job: the run that is considered, where its folder matters."""
+        takes at most 35 s. job: the run that is considered, where its folder matters."""
         return []
 
     def verbs(self) -> frozenset[str]:

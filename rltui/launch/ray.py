@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shlex
 import sys
@@ -14,11 +15,15 @@ import rltui
 from rltui.launch.base import Fact, Job, Launcher, LaunchError, Started
 from rltui.launch.local import trainer_argv
 from rltui.launch.ray_jobs import JobState, RayJobs, dashboard_of
+from rltui.server.urls import without_user
+from rltui.sources.base import Json
 from rltui.sources.early import LOG, PROTOCOL, last_error, tail
 from rltui.sources.local import LocalRunSource
 from trainer.config.secrets import is_secret
+from trainer.rundir.disk import replace_file
 from trainer.rundir.layout import RunPaths, make_folder
 
+RECORD = "ray.json"  # in the run's folder: {address, job, protocol_from}
 LOOK_S = 3.0  # between two questions to the dashboard
 PROBE_S = 12.0  # for the small job that looks for the folder
 PROBE_LOOK_S = 0.5
@@ -52,6 +57,8 @@ class RayLauncher(Launcher):
             raise LaunchError(why, "give another --run-dir") from error
         submission_id = f"{job.job_id}-{job.key or secrets.token_hex(4)}"
         self._jobs.submit(submission_id, entrypoint(job), environment(job), {"rltui_job_id": job.job_id})
+        record = {"address": without_user(self._jobs.address), "job": submission_id, "protocol_from": protocol_from}
+        replace_file(paths, RECORD, json.dumps(record).encode())
         return RayRun(self._jobs, submission_id, job.folder, protocol_from)
 
     def facts(self, job: Job | None = None) -> list[Fact]:
@@ -114,7 +121,7 @@ class RayRun(Started):
         self._protocol_from, self._look_s, self._looked = protocol_from, look_s, -look_s
         self._state: JobState | None = None
         self.where = f"Ray job {submission_id} at {jobs.address}"
-        self.source = LocalRunSource(folder)
+        self.source: LocalRunSource = RaySource(folder, self)
 
     def state(self) -> JobState | None:
         """What the dashboard said last; None: nothing yet."""
@@ -147,6 +154,13 @@ class RayRun(Started):
         status = found.status.lower() if found is not None else "gone"
         return f"the {self.where} is {status}{cause}", f"read {self._folder / LOG}; `ray job logs {self.submission_id}`"
 
+    def lost(self, status: Json) -> Json:
+        """The status of a run whose job is over, and whose coordinator did not come to say how it ended."""
+        message, hint = self.last_words()
+        hint = "; ".join(part for part in (hint, "it can be resumed from a checkpoint") if part)
+        error = {"code": "process_lost", "message": message, "hint": hint}
+        return {**status, "state": "failed", "phase": "done", "end_reason": "error", "error": error, "silent": False}
+
     def waiting(self) -> str:
         found = self.state()
         if found is None:
@@ -162,6 +176,27 @@ class RayRun(Started):
         with suppress(OSError, ValueError):
             self.source.request("kill")  # so that the run says that it was killed
         self.stop()
+
+
+class RaySource(LocalRunSource):
+    """A run whose coordinator is a job of a cluster: where it gives no sign of life, the dashboard knows its end."""
+
+    def __init__(self, folder: Path, run: RayRun) -> None:
+        super().__init__(folder)
+        self._run = run
+
+    def status(self) -> Json | None:
+        status = super().status()
+        found = self._run.state() if status is not None and status.get("silent") else None
+        return self._run.lost(status) if status is not None and found is not None and found.over else status
+
+
+def adopted(folder: Path) -> RayRun | None:
+    """The Ray job of a run's folder; None: it was not started by Ray."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        record = json.loads(RunPaths(folder).read(RECORD))
+        return RayRun(RayJobs(str(record["address"])), str(record["job"]), folder, int(record["protocol_from"]))
+    return None
 
 
 def entrypoint(job: Job) -> str:

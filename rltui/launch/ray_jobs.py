@@ -71,9 +71,6 @@ class RayJobs:
         code, message = found.get("driver_exit_code"), clean(str(found.get("message") or ""), 4000)
         return JobState(str(found.get("status", "")), message, code if type(code) is int else None)
 
-    def logs(self, submission_id: str) -> str:
-        return clean(str(self._call("GET", f"/api/jobs/{submission_id}/logs").get("logs", "")), 20_000)
-
     def stop(self, submission_id: str) -> None:
         """SIGTERM, and SIGKILL after RAY_JOB_STOP_WAIT_TIME_S of its environment."""
         self._call("POST", f"/api/jobs/{submission_id}/stop")

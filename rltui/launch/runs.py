@@ -13,6 +13,7 @@ from rltui.text import clean
 
 if TYPE_CHECKING:
     from rltui.backend import Backend, BackendError
+    from rltui.launch.base import Started
 
 SCHEMES = ("http://", "https://", "ssh://")
 PAGE = 200  # jobs asked for at a time
@@ -40,11 +41,15 @@ def in_folder(folder: Path) -> RunAt:
 
 def with_job(run: RunAt) -> RunAt:
     """The same, where a batch system is asked too for what the folder does not tell: why a run waits, and its end."""
-    if run.folder is None or not (run.folder / "slurm.json").exists():
-        return run
-    from rltui.launch.slurm import adopted
+    job: Started | None = None
+    if run.folder is not None and (run.folder / "slurm.json").exists():
+        from rltui.launch import slurm
 
-    job = adopted(run.folder)
+        job = slurm.adopted(run.folder)
+    elif run.folder is not None and (run.folder / "ray.json").exists():
+        from rltui.launch import ray
+
+        job = ray.adopted(run.folder)
     return run if job is None else replace(run, source=job.source)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rltui.job_body import job_body
+from rltui.job_post import LONGEST_S, app_key_header, post_job, post_resume, resume_path
 from rltui.launch.base import Fact, Job, Launcher, LaunchError, Started
 from rltui.sources.base import TERMINAL, Json, Unreadable
 from rltui.text import clean
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
     from rltui.backend import Backend, BackendError
     from trainer.config import Loaded
 
-KEY_HEADER = "X-Environment-API-Key"  # of the task app; the server keeps it in memory only
 KEY_VARIABLE = "ENVIRONMENT_API_KEY"
-TRIES_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between tries to ask, with the same key
-LONGEST_S = 30.0  # of the server's checks, which call the task app
 CLOCK_S = 5.0  # of difference between two clocks, from which on times in views mislead
 
 
@@ -42,26 +40,17 @@ class ServerLauncher(Launcher):
     def start(self, job: Job) -> ServerRun:
         from rltui.backend import BackendError
 
-        backend = self._backend()
-        headers = {} if job.resume else {"Idempotency-Key": job.key or uuid.uuid4().hex}
-        if key := _task_app_key(job):
-            headers[KEY_HEADER] = key
-        path, body = self._path(job), self._body(job)
+        backend, body, app_key = self._backend(), self._body(job), _task_app_key(job)
+        job_id: str | None = job.job_id
         try:
             backend.get("/version")  # at once, where there is no server
+            if job.resume:
+                post_resume(backend, job.job_id, body, app_key=app_key)
+            else:
+                job_id = post_job(backend, body, key=job.key or uuid.uuid4().hex, app_key=app_key)
         except BackendError as error:
             raise self._refusal(error) from error
-        for wait_s in (*TRIES_S, None):
-            try:
-                answer = backend.post(path, body, headers=headers, timeout_s=LONGEST_S)
-                break
-            except BackendError as error:
-                # A resume has no key: what was not answered may have been done.
-                if wait_s is None or not error.passing or job.resume:
-                    raise self._refusal(error) from error
-            time.sleep(wait_s)
-        job_id = answer.get("job_id") or answer.get("id")
-        if not isinstance(job_id, str) or not job_id:
+        if job_id is None:
             raise LaunchError(f"{self.name} took the job and gave no id of it", "is it a job server of rltui?")
         return ServerRun(backend, job_id, self._address(backend, job_id))
 
@@ -102,8 +91,7 @@ class ServerLauncher(Launcher):
         url = self._body(job)["data"]["endpoint_base_url"]
         if not str(url).startswith(("http://", "https://")):
             return []
-        key = _task_app_key(job)
-        headers = {KEY_HEADER: key} if key else {}
+        headers = app_key_header(_task_app_key(job))
         tried = backend.post("/rl/verify_task_app", {"endpoint_base_url": url}, headers=headers, timeout_s=LONGEST_S)
         if tried.get("any_ok"):
             return [Fact("task app", True, f"{url} answers from there")]
@@ -120,7 +108,7 @@ class ServerLauncher(Launcher):
         return is_loopback(self.name)
 
     def _path(self, job: Job) -> str:
-        return f"/rl/jobs/{job.job_id}/resume" if job.resume else "/rl/jobs"
+        return resume_path(job.job_id) if job.resume else "/rl/jobs"
 
     def _body(self, job: Job) -> Json:
         if job.resume:
@@ -213,9 +201,11 @@ def backend_at(url: str) -> Backend:
 
 def _loaded(job: Job) -> Loaded:
     from trainer.config import ConfigError, load
+    from trainer.config.machine import ELSEWHERE
 
+    environ, unknown = job.environ, job.allow_unknown
     try:
-        return load(job.config, sets=job.sets, environ=job.environ, allow_unknown=job.allow_unknown)
+        return load(job.config, sets=job.sets, environ=environ, allow_unknown=unknown, machine=ELSEWHERE)
     except ConfigError as error:
         raise LaunchError(str(error), refused=True) from error
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltui.launch.base import Fact, Job, Launcher, LaunchError, Started
-from rltui.launch.slurm_commands import FORGOTTEN, command, job_state, said, sbatch
+from rltui.launch.slurm_commands import FORGOTTEN, NO_ANSWER, command, job_state, no_answer, sbatch
 from rltui.launch.slurm_relied import missing
 from rltui.launch.slurm_script import NO_FOLDER, OUTPUT, SCRIPT, Request, script
 from rltui.launch.slurm_states import NO_OUTPUT, JobState, ended, waits
@@ -67,10 +67,8 @@ class SlurmLauncher(Launcher):
         return SlurmRun(number, job.folder, protocol_from)
 
     def facts(self, job: Job | None = None) -> list[Fact]:
-        code, _, error = command("sinfo", "--noheader")
-        if code:
-            fix = "start the run where sbatch works, or choose another target"
-            return [Fact("reachable", False, f"Slurm gives no answer: {said(error)}", fix)]
+        if why := no_answer():
+            return [Fact("reachable", False, why, NO_ANSWER)]
         found = [Fact("reachable", True, "Slurm answers")]
         if job is None:
             return found
@@ -235,20 +233,14 @@ def _config(job: Job) -> tuple[Loaded, int]:
 
 def _wait_in_queue(job: Job) -> None:
     """The record of a run that waits: the config as it is submitted, and a status."""
+    from rltui.server import record
     from trainer.rundir import RunWriter
 
     loaded, _ = _config(job)
     label, folder = loaded.config.policy.label, loaded.config.checkpoint.dir
     with RunWriter(job.folder, job_id=job.job_id, label=label, checkpoint_dir=folder) as writer:
-        resolved = loaded.resolved()
         _replace(writer.paths, "config.toml", job.config.read_bytes())
-        writer.resolved(resolved)
-        words = {"label": label, "config_hash": resolved["config_hash"]}
-        writer.event("rl.job.created", f"{label} waits to start", step=0, **words)
-        counts = loaded.derived
-        totals = {"epochs": loaded.config.training.num_epochs, "episodes": counts["E"] * counts["iterations"]}
-        totals |= {"steps": counts["steps"], "iterations": counts["iterations"]}
-        writer.status(state="queued", phase="queued", started_at=None, totals=totals)
+        record.waits(writer, loaded.resolved(), loaded.config.training.num_epochs)
 
 
 def _end_of_wait(folder: Path, error: Json | None) -> None:

@@ -14,6 +14,7 @@ ANSWER_S = 15.0
 FORGOTTEN = JobState("FORGOTTEN")  # by a controller that keeps no accounts
 ENVIRONMENT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS")  # the rest of SLURM_* is of a job that we are in
 _FAILURE = re.compile(r"error|failure|unrecognized|invalid", re.IGNORECASE)
+NO_ANSWER = "start the run where sbatch works, or choose another target"
 HINT = "options of sbatch are in compute.launcher_options; compute.nodes and compute.gpu_count ask for machines"
 
 Answer = tuple[int, str, str]
@@ -47,9 +48,17 @@ def said(error: str) -> str:
 def sbatch(option: str, script: str, environ: Mapping[str, str]) -> tuple[str, str]:
     """(stdout, what it says) of `sbatch OPTION` with that script on its stdin. Raises LaunchError."""
     code, out, error = command("sbatch", option, environ=submitted(environ), given=script)
+    if code and (why := no_answer()):
+        raise LaunchError(why, NO_ANSWER)
     if code:
         raise LaunchError(f"Slurm does not take the job: {said(error)}", HINT, refused=True)
     return out, said(error)
+
+
+def no_answer() -> str:
+    """Why no job can be refused or taken: in words, that its controller cannot be reached; "" where it can."""
+    code, _, error = command("sinfo", "--noheader")
+    return f"Slurm gives no answer: {said(error)}" if code else ""
 
 
 def job_state(number: str, ask: Callable[..., Answer] = command) -> JobState | None:

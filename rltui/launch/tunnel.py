@@ -154,6 +154,16 @@ class Tunnel:
         self.why = ""
 
     def _forward(self, there: str) -> None:
+        """A port that somebody took since it was found free is given up for another, as long as nobody knows it."""
+        for tries_left in (2, 1, 0):
+            try:
+                return self._lead(there)
+            except LaunchError:
+                if not tries_left or self._backend is not None:
+                    raise
+                self._port = _free_port()
+
+    def _lead(self, there: str) -> None:
         way = f"127.0.0.1:{self._port}:{there}"
         argv = [*self.host.ssh(), "-S", str(self._control), "-O", "forward", "-L", way, "--", self.host.name]
         try:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from rltui.charts.numbers import number, place
 from rltui.charts.parts import Axis
 from rltui.charts.pyramid import Pyramid
-from rltui.cli.progress import duration
 from rltui.model.metrics import TIME
+from rltui.words import duration
 
 if TYPE_CHECKING:
     from rltui.model.metrics import MetricStore

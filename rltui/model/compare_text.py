@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from rltui.charts.numbers import number
-from rltui.cli.progress import duration
 from rltui.cli.table import table
 from rltui.model.compare import Comparison
 from rltui.text import clean
-from rltui.words import amount, short
+from rltui.words import amount, duration, short
 
 LETTERS = "ABCDEF"  # what runs are called in the narrow columns of a table
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rltui.cli.progress import duration
 from rltui.text import clean
+from rltui.words import duration
 
 Status = Mapping[str, Any]
 _WAITS = {  # by what is waited for (`for` of WIRE 5.4), `{}`: the words of the run
@@ -47,7 +47,7 @@ def doing(status: Status | None, now: float) -> str:
     phase, state, paused = str(status.get("phase") or ""), str(status.get("state") or "starting"), status.get("paused")
     text = phase if state == "running" and phase else state
     if paused:
-        text = f"paused: {paused.get('reason')}{_since(paused, now)}"
+        text = f"paused: {paused.get('reason')}{_asker(paused.get('by') or {})}{_since(paused, now)}"
     elif waiting := waits(status, now):
         text = waiting
     elif text == "training":
@@ -67,6 +67,12 @@ def _training(pipeline: Mapping[str, Any]) -> str:
     if pipeline.get("sync") not in (None, "idle"):
         return "syncing weights"
     return "learning" if pipeline.get("learner") == "busy" else "playing episodes"
+
+
+def _asker(by: Mapping[str, Any]) -> str:
+    """' by ann@gpu7'; of a request through a job server what its client calls itself."""
+    name = f"{by['user']}@{by.get('host')}" if by.get("user") else by.get("client")
+    return f" by {clean(name, 80)}" if name else ""
 
 
 def _since(block: Mapping[str, Any], now: float) -> str:

@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rltui.cli.progress import duration
 from rltui.model.model_shape import DEFAULT_CONTEXT, Shape
-from rltui.words import amount, size
+from rltui.words import amount, duration, size
 from trainer.config import Loaded, RunConfig
+from trainer.config.gpus import on_gpu
 from trainer.rundir.need import BYTES, Need, checkpoint_need
 
 NF4 = (4 + 0.127) / 8  # bytes of a parameter
@@ -206,11 +206,6 @@ def context(config: RunConfig, shape: Shape) -> int:
 def learner_gpus(config: RunConfig) -> int:
     """GPUs that the learner is spread over; 1 on a CPU."""
     return (config.compute.topology.gpus_for_training or 1) if on_gpu(config) else 1
-
-
-def on_gpu(config: RunConfig) -> bool:
-    """Whether the run wants GPUs."""
-    return config.compute.topology.type not in (None, "cpu") and bool(config.compute.gpu_count)
 
 
 def _dtype(config: RunConfig) -> str:

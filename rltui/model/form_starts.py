@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rltui.cli.configs import read_text
-from rltui.cli.progress import duration
 from rltui.model import drafts
 from rltui.model.as_it_ran import as_it_ran
 from rltui.model.form import Form
@@ -18,7 +17,7 @@ from rltui.model.ran_with import run_values
 from rltui.samples import presets
 from rltui.sources.base import RunSource, Unreadable
 from rltui.sources.local import LocalRunSource
-from rltui.words import shortened
+from rltui.words import duration, shortened
 from trainer.config.draft import EditError
 
 MOST_FILES = 200

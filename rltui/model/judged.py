@@ -15,8 +15,34 @@ from trainer.taskapp.reading import finite
 
 Json = dict[str, Any]
 _FIELDS = ("cid", "iteration", "split", "R", "O", "je", "jo", "excl")
+TENTHS = 10
 PAIRS = 500  # episodes of the Judge tab
 _BLOCK = 1_000  # rows of the index read at a time
+
+
+@dataclass(slots=True)
+class Spread:
+    """How the scores of a track lie: `bins` counts them by tenths from 0 to 1, the last one those beyond 1, which a
+    rubric that adds up can give."""
+
+    count: int = 0
+    total: float = 0.0
+    bins: Counter[int] = field(default_factory=Counter)
+
+    def add(self, score: float) -> None:
+        self.count += 1
+        self.total += score
+        self.bins[TENTHS if score > 1 else max(0, min(TENTHS - 1, int(score * TENTHS + 1e-9)))] += 1
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+    def as_dict(self) -> Json:
+        """{scores, mean, bins: [{low, high, count}]}; `high` of those beyond 1 is null, and they stand only if any."""
+        bins = [{"low": i / TENTHS, "high": (i + 1) / TENTHS, "count": self.bins[i]} for i in range(TENTHS)]
+        beyond = [{"low": 1.0, "high": None, "count": self.bins[TENTHS]}] if self.bins[TENTHS] else []
+        return {"scores": self.count, "mean": self.mean, "bins": [*bins, *beyond]}
 
 
 @dataclass(slots=True)
@@ -37,7 +63,7 @@ class Calls:
     cost_usd: float | None = 0.0
     estimated: bool = False
     walls: list[float] = field(default_factory=list)
-    tracks: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # of turns and of the outcome
+    tracks: dict[str, dict[str, Spread]] = field(default_factory=dict)  # of turns and of the outcome
     began: float | None = None
     ended: float | None = None
 
@@ -63,11 +89,11 @@ class Calls:
             kind = "turns" if line.get("kind") == "event" else "outcome"
             for name, score in line["tracks"].items():
                 if finite(score) is not None:
-                    self.tracks.setdefault(kind, {}).setdefault(str(name), []).append(float(score))
+                    self.tracks.setdefault(kind, {}).setdefault(str(name), Spread()).add(float(score))
 
     def track_scores(self) -> dict[str, float]:
         """Of the outcome, and of the turns (their mean) where the outcome has no such track."""
-        of = {kind: {n: sum(v) / len(v) for n, v in found.items()} for kind, found in self.tracks.items()}
+        of = {kind: {name: spread.mean for name, spread in found.items()} for kind, found in self.tracks.items()}
         return of.get("turns", {}) | of.get("outcome", {})
 
     def totals(self) -> Json:
@@ -82,6 +108,11 @@ class Calls:
             "cost_estimated": self.estimated,
             "latency_p50_s": quantile(walls, 0.5),
             "latency_p95_s": quantile(walls, 0.95),
+            "tracks": [
+                {"track": name, "of": kind, **spread.as_dict()}
+                for kind, found in sorted(self.tracks.items())
+                for name, spread in sorted(found.items())
+            ],
         }
 
 

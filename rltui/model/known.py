@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rltui.model.estimates import Facts, Past, on_gpu
+from rltui.model.estimates import Facts, Past
 from rltui.model.model_shape import shape_of
 from trainer.config import Loaded
+from trainer.config.gpus import on_gpu
 from trainer.rundir.layout import RunPaths
 
 MOST_RUNS = 50  # looked at, newest first

@@ -89,9 +89,11 @@ class LogStore:
         return after < len(self._parts) and bool(self._parts[after])
 
     def numbered(self, start: int, stop: int) -> Iterator[tuple[int, str]]:
-        """Shown entries from `start` on towards `stop` (left out), with their numbers; backwards if stop < start."""
+        """Shown entries from `start` on towards `stop` (left out), with their numbers; backwards if stop < start. Of
+        numbers that there are not any more, as after another filter, none."""
         for i in range(start, stop, 1 if stop >= start else -1):
-            yield i, self.text(i)
+            if i < len(self):
+                yield i, self.text(i)
 
     # Filter
 

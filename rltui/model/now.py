@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rltui.cli.progress import duration
 from rltui.model.doing import waits
 from rltui.sources.base import TERMINAL
 from rltui.text import clean
-from rltui.words import batches, short
+from rltui.words import batches, duration, short
 from trainer.rundir.layout import SCHEMA
 
 if TYPE_CHECKING:

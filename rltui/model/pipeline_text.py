@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from time import localtime, strftime
 from typing import Any
 
-from rltui.cli.progress import duration
 from rltui.model.now import duration_of
 from rltui.model.pipeline_view import percents
 from rltui.text import clean
-from rltui.words import batches, short
+from rltui.words import batches, duration, short
 
 View = Mapping[str, Any]
 Run = tuple[str, str]  # text, name of a style
@@ -119,6 +119,34 @@ def sync_words(view: View) -> list[str]:
     return [*state, version, f"{seconds(sync['seconds'])} a step"]
 
 
+def service_lines(view: View) -> list[tuple[str, str, str]]:
+    """(name, text, name of a style) of those that answer the episodes of a run that goes on."""
+    lines = []
+    if engines := view["engines"]:
+        alike = Counter((str(e.get("kind") or "?"), str(e.get("state") or "?"), e.get("version")) for e in engines)
+        told = [
+            f"{f'{count} ' if count > 1 else ''}{clean(kind, 20)} {clean(state, 20)}"
+            + ("" if version is None else f" v{version:g}")
+            for (kind, state, version), count in sorted(alike.items(), key=lambda item: item[0][1] == "serving")
+        ]
+        at = f", {clean(engines[0]['url'], 60)}" if len(engines) == 1 and engines[0].get("url") else ""
+        well = all(engine.get("state") == "serving" for engine in engines)
+        rate = f"{short(view['rollouts']['tokens_per_sec'])} tokens/s"
+        lines.append(("engine", f"{', '.join(told)}, {rate}{at}", "text" if well else "watch"))
+    if (gateway := view["gateway"]) is not None:
+        urls = [clean(gateway[name], 60) for name in ("url", "public_url") if gateway.get(name)]
+        calls = gateway["calls"]
+        lines.append(
+            ("gateway", ", ".join([f"{calls:g} model call{'' if calls == 1 else 's'} in flight", *urls]), "text")
+        )
+    if (judge := view["judge"]) is not None:
+        oldest = f", the oldest {seconds(judge['oldest_s'])} old" if judge["oldest_s"] is not None else ""
+        lines.append(
+            ("judge", f"{judge['in_flight'] or 0:g} calls in flight, {judge['queued'] or 0:g} queued{oldest}", "text")
+        )
+    return lines
+
+
 def pipeline_lines(view: View) -> list[str]:
     """Plain text of all of it."""
     word, text = bound_words(view)
@@ -126,6 +154,7 @@ def pipeline_lines(view: View) -> list[str]:
     lines = [f"{word}: {text}{', ' if over else ''}{over}"]
     stages = (("rollouts", rollout_words), ("queue", queue_words), ("trainer", trainer_words), ("weights", sync_words))
     lines += [f"  {name:<10}{', '.join(words(view))}" for name, words in stages]
+    lines += [f"  {name:<10}{text}" for name, text, _ in service_lines(view)]
     if view["waits"]:
         lines.append("who waits for whom")
         lines += [

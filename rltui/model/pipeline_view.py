@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rltui.doctor.record import Record
-from rltui.doctor.rules.throughput import EDGES
+from rltui.model.edges import EDGES
 from rltui.model.metrics import MetricStore
 from rltui.sources.base import TERMINAL
 from rltui.words import batches
@@ -72,6 +72,7 @@ def pipeline_view(
         "iteration": status.get("iteration"),
         "steps": steps,
         "bound": _bound(shares, steps, pipeline if live else {}),
+        **_services(record, status, live),
         "rollouts": _rollouts(record, pipeline, live),
         "queue": {"ready": pipeline.get("ready"), "need": pipeline.get("need")} if live else {},
         "trainer": _trainer(record, pipeline, live),
@@ -164,6 +165,21 @@ def _busy(record: Record, idle: str) -> float | None:
     both = [(y, seconds[x]) for x, y in record.within(idle, WINDOW) if x in seconds]
     total = sum(weight for _, weight in both)
     return 1 - sum(y * weight for y, weight in both) / total if total > 0 else None
+
+
+def _services(record: Record, status: Mapping[str, Any], live: bool) -> Json:
+    """Who answers the episodes of a run that goes on: the engines, the gateway before them, the judge if one is on."""
+    if not live:
+        return {"engines": [], "gateway": None, "judge": None}
+    pipeline = status.get("pipeline") or {}
+    gateway = status.get("gateway")
+    judge = {name: pipeline.get(f"judge_{name}") for name in ("in_flight", "queued", "oldest_s")}
+    judged = any(judge.values()) or any(name.startswith("judge/") for name in record.series)
+    return {
+        "engines": [dict(engine) for engine in status.get("engines") or ()],
+        "gateway": {**gateway, "calls": pipeline.get("generating") or 0} if gateway else None,
+        "judge": judge if judged else None,
+    }
 
 
 def _rollouts(record: Record, pipeline: Mapping[str, Any], live: bool) -> Json:

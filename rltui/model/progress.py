@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rltui.cli.progress import duration
 from rltui.model.doing import doing, held
 from rltui.sources.base import TERMINAL
 from rltui.text import clean, fit, width
-from rltui.words import short
+from rltui.words import duration, short
 
 if TYPE_CHECKING:
     from rltui.look.look import Look

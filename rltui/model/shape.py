@@ -32,7 +32,11 @@ STATUS: Json = {
     **dict.fromkeys(("state", "phase", "end_reason"), NAME),
     **dict.fromkeys(("created_at", "started_at", "updated_at", "finished_at"), WORD),
     "waiting": {"for": WORD, "on": WORD, "since": NUMBER},
-    "paused": {"reason": WORD, "by": WORD, "since": NUMBER},
+    "paused": {
+        "reason": WORD,
+        "by": {**dict.fromkeys(("user", "host", "client"), WORD), "pid": NUMBER},
+        "since": NUMBER,
+    },
     "totals": dict.fromkeys(("steps", "iterations", "epochs", "episodes"), NUMBER),
     "episodes": dict.fromkeys(("accepted", "excluded", "running", "groups_dropped"), NUMBER),
     "pipeline": {
@@ -46,7 +50,7 @@ STATUS: Json = {
         {**dict.fromkeys(("rank", "pid", "start_time", "gpu"), NUMBER), "role": WORD, "log": WORD, "host": WORD}
     ],
     "gateway": {"url": WORD, "public_url": WORD},
-    "engines": [dict.fromkeys(("url", "kind", "version", "state"), WORD)],
+    "engines": [{**dict.fromkeys(("url", "kind", "state"), WORD), "version": NUMBER}],
     "task_app": {"url": WORD, "state": WORD},
     "best": _REACHED,
     "last_checkpoint": _REACHED,

@@ -114,6 +114,8 @@ class Steering:
 
 
 def _why(event: Json) -> str:
+    """The run's own words, which its reason is the code of: "pause was refused: it is paused already"."""
     data: Any = event.get("data")
     reason = data.get("reason") if isinstance(data, dict) else None
-    return clean(reason or event.get("message") or "", 300)
+    message = str(event.get("message") or reason or "")
+    return clean(message.partition(" was refused: ")[2] or message, 300)

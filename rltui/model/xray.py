@@ -169,11 +169,11 @@ def legend(xray: Xray, mode: str) -> tuple[str, str]:
     return "", ""
 
 
-def readout(branch: Branch, i: int) -> str:
+def readout(branch: Branch, i: int) -> list[str]:
     """All that is known of token i: id, both log-probabilities, ratio, advantage, version."""
     parts = [f"id {branch.ids[i]}"]
     if not branch.trained[i]:
-        return " · ".join([*parts, "not trained: it was given, not sampled"])
+        return [*parts, "not trained: it was given, not sampled"]
     if branch.behavior is not None:
         parts.append(f"behaviour {branch.behavior[i]:.4f}")
     ratio = branch.value("ratio", i)
@@ -183,7 +183,7 @@ def readout(branch: Branch, i: int) -> str:
         parts.append(f"advantage {branch.advantage[i]:+.3f}")
     if branch.version[i] is not None:
         parts.append(f"v{branch.version[i]}")
-    return " · ".join(parts)
+    return parts
 
 
 def strip(xray: Xray, mode: str, branch: Branch, places: range, cells: int) -> list[float]:

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from rltui.cli.configs import amount, counts
 from rltui.cli.output import CliError
-from rltui.cli.progress import duration
 from rltui.cli.start import load_for, plan_of
 from rltui.cli.task_apps import start_problems
 from rltui.launch.base import Launcher
 from rltui.preflight.base import Context, Found, ok, skipped
 from rltui.smoke.kept import read_kept
+from rltui.words import duration
 from trainer.config import ConfigError, Loaded, Problem, load
 
 MOST = 6  # problems that are told one by one
@@ -56,9 +56,10 @@ def starts(context: Context) -> Found:
 
 def smoke_report(context: Context) -> Found:
     """Whether the task app was tested with these values: reports are kept by the hash of what was tested."""
-    assert context.loaded is not None
     command = f"rltui smoke {context.config}"
-    report = read_kept(context.loaded.config_hash, context.environ)
+    environ, allow = context.environ, context.allow_unknown
+    here = load(context.config, sets=context.sets, environ=environ, allow_unknown=allow)  # where it was tested
+    report = read_kept(here.config_hash, context.environ)
     if report is None:
         return Found("skipped", "not smoke-tested as it stands now", f"{command} plays some episodes first")
     try:

@@ -8,12 +8,13 @@ import socket
 from importlib.util import find_spec
 from pathlib import Path
 
-from rltui.model.estimates import Facts, checkpoint_bytes, disk_bytes, engine_bytes, learner_bytes, on_gpu, sequences
+from rltui.model.estimates import Facts, checkpoint_bytes, disk_bytes, engine_bytes, learner_bytes, sequences
 from rltui.model.estimates import context as longest
 from rltui.model.known import known
 from rltui.preflight.base import Context, Found, Verdict, ok, skipped
 from rltui.preflight.gpus import Gpu, chosen, gpus
 from rltui.words import shortened, size
+from trainer.config.gpus import on_gpu
 
 PACKAGES = ("torch", "transformers", "peft", "safetensors", "jinja2")
 GUESS = 1.5  # what is beyond by this much is refused where a model's size is only guessed by its name

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from rltui.model.estimates import on_gpu
 from rltui.model.known import free_disk
 from rltui.model.model_shape import BUILTIN_PACKAGE, hub_cache, local_folder
 from rltui.preflight.base import Context, Found, ok, skipped
 from rltui.preflight.machine import facts_of
 from rltui.smoke.net import is_loopback
 from rltui.words import amount, size
+from trainer.config.gpus import on_gpu
 
 if TYPE_CHECKING:
     import httpx

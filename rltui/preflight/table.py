@@ -13,7 +13,7 @@ CHECKS: tuple[Check, ...] = (
     Check("config", "config", valid, needs=()),
     Check("starts", "can start", starts),
     Check("smoke", "smoke test", smoke_report),
-    Check("target", "target", target),
+    Check("target", "target", target, limit_s=40.0),  # a job server waits for a task app that is about to start
     Check("folder", "run folder", folder),
     Check("packages", "packages", packages),
     Check("model", "model", model),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
@@ -12,20 +13,21 @@ if TYPE_CHECKING:
 
 
 class RunsChanged(Message):
-    """Runs that are new or not as they were. `gone`: names that are no runs any more. `scanned` of `total`: while
-    the folder is read for the first time; equal afterwards."""
+    """Runs of a folder that are new or not as they were. `gone`: names that are no runs any more. `scanned` of `total`:
+    while the folder is read for the first time; equal afterwards."""
 
-    def __init__(self, rows: list[RunRow], gone: list[str], scanned: int, total: int) -> None:
+    def __init__(self, folder: Path, rows: list[RunRow], gone: list[str], scanned: int, total: int) -> None:
         super().__init__()
+        self.folder = folder
         self.rows, self.gone, self.scanned, self.total = rows, gone, scanned, total
 
 
 class RunsFailed(Message):
-    """The folder of runs cannot be read: why."""
+    """A folder of runs cannot be read: why."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, folder: Path, why: str) -> None:
         super().__init__()
-        self.why = why
+        self.folder, self.why = folder, why
 
 
 class ServerRuns(Message):

@@ -20,9 +20,11 @@ from rltui.screens.runs_delete import Deleting
 from rltui.screens.runs_detail import RunDetail
 from rltui.screens.runs_line import head
 from rltui.screens.runs_list import FOLDER, RunRows
+from rltui.screens.runs_none import why_none
 from rltui.screens.runs_shelf import Shelving
 from rltui.sources.base import TERMINAL
 from rltui.sources.find import NoSuchRun, is_run
+from rltui.sources.servers import MOST
 from rltui.watch import FolderWatcher, ServerWatcher, is_live
 from rltui.widgets.bindings import bindings
 from rltui.widgets.instead import Instead
@@ -109,8 +111,8 @@ class RunsScreen(Deleting, Shelving):
         """What keeps this screen up to date."""
         return FolderWatcher(
             folder,
-            found=lambda *found: self.post_message(RunsChanged(*found)),
-            failed=lambda why: self.post_message(RunsFailed(why)),
+            found=lambda *found: self.post_message(RunsChanged(folder, *found)),
+            failed=lambda why: self.post_message(RunsFailed(folder, why)),
             period_s=period_s,
         )
 
@@ -119,8 +121,9 @@ class RunsScreen(Deleting, Shelving):
 
     def forget_server(self, name: str) -> None:
         self.rows.clear(name)
-        self.query_one("#runs", VirtualList).update_rows()
-        self._update()
+        if self.is_mounted:
+            self.query_one("#runs", VirtualList).update_rows()
+            self._update()
 
     @on(ServerRuns)
     def _server_runs(self, event: ServerRuns) -> None:
@@ -135,6 +138,8 @@ class RunsScreen(Deleting, Shelving):
 
     @on(RunsChanged)
     def _runs_changed(self, event: RunsChanged) -> None:
+        if event.folder != self._folder:  # another one was chosen meanwhile
+            return
         partly = self._partly
         self._scanned = (event.scanned, event.total)
         if self._partly != partly:
@@ -163,6 +168,8 @@ class RunsScreen(Deleting, Shelving):
 
     @on(RunsFailed)
     def _failed(self, event: RunsFailed) -> None:
+        if event.folder != self._folder:
+            return
         self.rows.clear(FOLDER)
         self.query_one("#runs", VirtualList).update_rows()
         if len(self.rows):
@@ -195,21 +202,13 @@ class RunsScreen(Deleting, Shelving):
         if archived := self.rows.archived:
             info += f", {archived} archived"
         pane.set_info(info)
-        pane.set_subtitle(f"by {self.rows.sort}")
-        nothing = self.query_one(Instead)
+        cut = any(self.rows.count(name) >= MOST for name in own_app(self).servers)
+        pane.set_subtitle(f"by {self.rows.sort}{f', of a server its newest {MOST}' if cut else ''}")
         self.set_class(not shown, "-none")
-        if not shown and known and not self._filter:
-            nothing.say(("Every run here is archived.", "text"), ("/ archived shows them", "dim"))
-        elif not shown and known:
-            nothing.say((f"No run matches {self._filter}", "text"), ("/ changes the filter, esc clears it", "dim"))
-        elif not shown and scanned >= total:
-            nothing.say(
-                (f"No runs under {self._folder}.", "text"),
-                ("a: open a run or another folder   +: a new config", "dim"),
-                ("`rltui demo` makes a run, `rltui train FILE` starts yours.", "dim"),
-            )
-        elif not shown:
-            nothing.say(("C goes on reading the folder" if ended else "Reading the folder", "dim"))
+        if not shown:
+            opened, reading = own_app(self).opened, scanned < total
+            of = {"filter": self._filter, "known": known, "reading": reading, "ended": ended}
+            self.query_one(Instead).say(*why_none(self._folder, open_run=opened.name if opened else None, **of))
         self._show_detail()
 
     # The cursor

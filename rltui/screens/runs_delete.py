@@ -37,7 +37,10 @@ class _Deleted(Message):
 
 
 class Deleting(AppScreen):
+    _asked: RunRow | None = None  # the run that is to be asked about, while its size is counted
+
     def ask_to_delete(self, row: RunRow) -> None:
+        self._asked = row
         self._aside(lambda: self.post_message(_Sized(row, bytes_of(row.path))))
 
     @on(_Sized)
@@ -45,6 +48,9 @@ class Deleting(AppScreen):
         from rltui.screens.confirm import Answer, ConfirmScreen
 
         row = event.row
+        if row is not self._asked or not self.is_current:  # its answer is not to be taken by another question
+            return
+        self._asked = None
         intro = [f"{row.name}: {size(event.count)} in {row.path}", "Its record, checkpoints and logs go for good."]
         if (scratch := Path(row.path, "checkpoints")).is_symlink():  # checkpoint.dir
             intro[1] = f"Its record and logs go for good; its checkpoints, in {clean(scratch.readlink(), 200)}, stay."

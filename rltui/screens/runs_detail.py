@@ -8,11 +8,11 @@ from rich.segment import Segment
 from textual.geometry import Region
 from textual.strip import Strip
 
-from rltui.cli.progress import duration
 from rltui.text import clean, fit
 from rltui.watch import is_live
 from rltui.widgets.bar import changed_cells
 from rltui.widgets.lines import Lines, look_of
+from rltui.words import duration
 
 if TYPE_CHECKING:
     from rltui.sources.folder import RunRow
@@ -35,6 +35,9 @@ class RunDetail(Lines, can_focus=False):
         width = self.size.width
         before = [self._row_strip(y, width) for y in range(self.line_count)]
         self._row = row
+        if not width:
+            self.refresh()  # hidden, perhaps for a moment alone: what the framework keeps of it is out of date
+            return
         for y, old in enumerate(before):
             changed = changed_cells(old, self._row_strip(y, width))
             if changed is not None:

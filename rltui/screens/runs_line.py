@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 
-from rltui.cli.progress import duration
 from rltui.text import clean, fit, width
 from rltui.watch import is_live
+from rltui.words import duration
 
 if TYPE_CHECKING:
     from rltui.look.look import Look

@@ -87,6 +87,9 @@ class RunRows:
         """FOLDER, or the name of the server that has it."""
         return self._origins[self._shown[i].path]
 
+    def count(self, origin: str) -> int:
+        return sum(own == origin for own in self._origins.values())
+
     def missing(self, origin: str, rows: Iterable[RunRow]) -> list[str]:
         """Paths of what is known of an origin that are not among `rows`."""
         there = {row.path for row in rows}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Callable
 
 from textual import on
 from textual.app import ComposeResult
@@ -29,9 +31,10 @@ class SetScreen(ModalScreen[Json | None], inherit_bindings=False):
     SetScreen > Pane > Static { height: auto; padding: 0 1; }
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, now: Callable[[str], object]) -> None:
+        """`now`: the value in force of a key; None where it is not known."""
         super().__init__()
-        self._name = name
+        self._name, self._now = name, now
         self._told = False  # whether what is wrong was said
 
     def compose(self) -> ComposeResult:
@@ -43,16 +46,20 @@ class SetScreen(ModalScreen[Json | None], inherit_bindings=False):
         """The line has the keys."""
         self.query_one(Pane).set_subtitle("right completes a key, enter asks the run, esc changes nothing")
         self.query_one(Prompt).open()
-        self.run_worker(self._tell_keys())
+        self.run_worker(self._tell_keys(), exit_on_error=False)  # a hint is no reason to end, nor is it missed
 
     async def _tell_keys(self) -> None:
-        """Which keys there are, before anything is typed. It takes a while the first time."""
+        """Which keys there are and what they are now, before anything is typed. It takes a while the first time."""
         from trainer.config.differ import live_keys
 
         keys = await asyncio.to_thread(live_keys)
-        self.query_one(Prompt).suggest([*(key.rpartition(".")[2] for key in keys), *keys])
         if not self._told:
-            self._tell(f"live: {', '.join(keys)}", "dim")
+            self._tell(f"live: {', '.join(self._with_value(key) for key in keys)}", "dim")
+        self.query_one(Prompt).suggest([*(key.rpartition(".")[2] for key in keys), *keys])
+
+    def _with_value(self, key: str) -> str:
+        value = self._now(key)
+        return key if value is None else f"{key} = {json.dumps(value)}"
 
     def _tell(self, text: str, style: str) -> None:
         shown = Content.styled(printable(clean(text, 900)), Style.from_rich_style(look_of(self).style(style)))

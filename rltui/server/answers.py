@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from trainer.rundir.jsonl import encode
+from trainer.rundir.jsonl import Json, encode
 
 GZIP_FROM_BYTES = 1_000
 GZIP_LEVEL = 1  # rows shrink five times as it is; more only takes time
@@ -25,6 +25,13 @@ class Refused(Exception):
         error = {"code": self.code, "message": str(self), "errors": self.errors}
         headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
         return Response(encode({"detail": str(self), "error": error}), self.status, headers, "application/json")
+
+
+def object_of(value: Any, name: str = "the body") -> Json:
+    """The value, which has to be an object. Raises Refused."""
+    if not isinstance(value, dict):
+        raise Refused(422, "wrong_shape", f"{name} is not an object")
+    return value
 
 
 def answer(request: Request, body: Any, status: int = 200) -> Response:

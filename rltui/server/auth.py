@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rltui.places import write_private
 from rltui.server.answers import Refused
+from rltui.smoke.net import is_loopback_host
 
 MAX_BODY = 5 << 20
 LEAST_TOKEN_CHARS = 16  # where other machines can try
@@ -46,13 +47,6 @@ def made_token(file: Path, *, renew: bool = False) -> tuple[bytes, str | None]:
     return hash_of(token), token
 
 
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 @dataclass(frozen=True)
 class Access:
     """
@@ -70,8 +64,8 @@ class Access:
     @classmethod
     def of(cls, host: str, token: bytes | None, names: Collection[str] = ()) -> Access:
         """For a server that listens at `host`."""
-        own = [] if is_loopback(host) else [host, socket.gethostname()]
-        return cls(token, {name.lower() for name in (*own, *names)}, literals=not is_loopback(host))
+        own = [] if is_loopback_host(host) else [host, socket.gethostname()]
+        return cls(token, {name.lower() for name in (*own, *names)}, literals=not is_loopback_host(host))
 
     def check(self, path: str, headers: Headers) -> None:
         """Raises Refused."""
@@ -92,7 +86,7 @@ class Access:
         return hmac.compare_digest(hash_of(token.strip()), self.token) and scheme.lower() == "bearer"
 
     def _is_ours(self, host: str) -> bool:
-        if host in LOOPBACK_NAMES or host in self.names or is_loopback(host):
+        if host in LOOPBACK_NAMES or host in self.names or is_loopback_host(host):
             return True
         try:
             ipaddress.ip_address(host)

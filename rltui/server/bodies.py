@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rltui.server.answers import Refused
+from rltui.server.answers import Refused, object_of
 from rltui.server.tomltext import without_nulls
 from trainer.config.sources import CHECKPOINT_PREFIXES, deep_merge
 from trainer.rundir.jsonl import Json, encode
@@ -40,29 +40,29 @@ def read_body(body: Any, stored: Callable[[str], Json | None]) -> Asked:
     Raises:
         Refused: it is no job, or contradicts itself. Whether its config is valid is seen by the loader.
     """
-    outer = _table(body, "the body")
+    outer = object_of(body, "the body")
     kind = outer.get("job_type") or "rl"
     if kind != "rl":
         raise Refused(422, "job_type", f"job_type {_told(kind)} is not served here; the one kind is rl")
-    inner = _table(outer["data"], "data") if outer.get("data") is not None else outer
+    inner = object_of(outer["data"], "data") if outer.get("data") is not None else outer
 
     def of(name: str) -> Any:
         """A field where the body's shape has it, else where another shape would."""
         return inner.get(name) if inner.get(name) is not None else outer.get(name)
 
-    given = _table(of("config") or {}, "config")
+    given = object_of(of("config") or {}, "config")
     config: Json = deep_merge(_stored(of("job_config_id"), stored), without_nulls(given))
-    trainer = _table(of("trainer") or {}, "trainer")
+    trainer = object_of(of("trainer") or {}, "trainer")
     config = _with(config, "training", {key: trainer[key] for key in TRAINER_KEYS if trainer.get(key) is not None})
-    config = _with(config, "compute", _table(of("compute") or {}, "compute"))
+    config = _with(config, "compute", object_of(of("compute") or {}, "compute"))
     if (url := of("endpoint_base_url")) is not None:
         config = _with(config, "services", {"task_url": url})
     for name in ("base_model", "model"):
         if (model := of(name)) is not None:
             config = _with_model(config, name, model)
-    if tags := _table(outer.get("tags") or {}, "tags"):
-        config = {**config, "tags": deep_merge(tags, _table(config.get("tags") or {}, "config.tags"))}
-    metadata = dict(_table(outer.get("metadata") or {}, "metadata"))
+    if tags := object_of(outer.get("tags") or {}, "tags"):
+        config = {**config, "tags": deep_merge(tags, object_of(config.get("tags") or {}, "config.tags"))}
+    metadata = dict(object_of(outer.get("metadata") or {}, "metadata"))
     if isinstance(of("trainer_id"), str):
         metadata.setdefault("trainer_id", of("trainer_id"))
     for name, value in (("tags", config.get("tags")), ("metadata", metadata)):
@@ -104,12 +104,6 @@ def _with(config: Json, section: str, values: Mapping[str, Any]) -> Json:
 def _inside(config: Json, section: str, key: str) -> Any:
     part = config.get(section)
     return part.get(key) if isinstance(part, Mapping) else None
-
-
-def _table(value: Any, name: str) -> Json:
-    if not isinstance(value, dict):
-        raise Refused(422, "wrong_shape", f"{name} is not an object")
-    return value
 
 
 def _told(value: Any) -> str:

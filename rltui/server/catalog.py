@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,7 +15,7 @@ from starlette.routing import Route
 from rltui.server.answers import Refused, answer
 from rltui.server.changes import changes
 from rltui.server.damage import DAMAGED
-from rltui.server.job import artifacts, models
+from rltui.server.job import models
 from rltui.server.routes import jobs_of, whole
 from rltui.server.table import JobRow
 from rltui.server.verify import verify
@@ -74,14 +73,14 @@ async def system(request: Request) -> Response:
             "runs_dir": str(jobs.house.runs_dir),
             "allow_code": jobs.house.allow_code,
             "queue": jobs.queue(),
+            "time": time.time(),
         }
 
     return answer(request, await run_in_threadpool(look))
 
 
 async def list_models(request: Request) -> Response:
-    found = await _all(request, models)
-    found.sort(key=lambda model: str(model["created_at"]), reverse=True)
+    found = await _models(request)
     after, limit = request.query_params.get("after"), whole(request, "limit", 50, 1_000)
     names = [model["id"] for model in found]
     found = found[names.index(after) + 1 if after in names else 0 :][:limit]
@@ -90,21 +89,21 @@ async def list_models(request: Request) -> Response:
 
 async def one_model(request: Request) -> Response:
     wanted = request.path_params["model_id"]
-    for model in await _all(request, models):
+    for model in await _models(request):
         if model["id"] == wanted:
             return answer(request, model)
     raise Refused(404, "not_found", f"no model {wanted[:200]!a} on this server")
 
 
 async def list_artifacts(request: Request) -> Response:
-    found = await _all(request, artifacts)
+    """Models alone: files of checkpoints are told by their job. The SDK's command reads the last three."""
     kind, status = request.query_params.get("type"), request.query_params.get("status")
-    words = {row.job_id: jobs_of(request).word(row) for row in jobs_of(request).newest()} if status else {}
-    found = [
-        item for item in found if kind in (None, "", item["kind"]) and status in (None, "", words.get(item["job_id"]))
-    ]
+    found = await _models(request) if kind in (None, "", "models") else []
+    found = [model for model in found if status in (None, "", model["status"])]
     found = found[: whole(request, "limit", 50, 1_000)]
-    return answer(request, {"artifacts": found, "data": found})
+    names = {"fine_tuned_models": "ft:", "rl_models": "rl:"}
+    kinds = {name: [model for model in found if model["id"].startswith(begin)] for name, begin in names.items()}
+    return answer(request, {"artifacts": found, "data": found, **kinds, "summary": {"total_count": len(found)}})
 
 
 async def service(request: Request) -> Response:
@@ -118,20 +117,22 @@ def no_route(method: str, path: str) -> Refused:
     return Refused(404, "no_such_route", f"there is no {method[:10]} {path[:100]!a} here")
 
 
-async def _all(request: Request, of: Callable[[JobRow, Path], Iterable[Json]]) -> list[Any]:
+async def _models(request: Request) -> list[Json]:
+    """Of all jobs, newest first."""
     jobs = jobs_of(request)
 
-    def read() -> list[Any]:
+    def read() -> list[Json]:
         folders = [(row, jobs.folder(row.job_id)) for row in jobs.newest()]
-        return [item for row, folder in folders if folder is not None for item in _whole(of, row, folder)]
+        found = [model for row, folder in folders if folder is not None for model in _of(row, folder)]
+        return sorted(found, key=lambda model: str(model["created_at"]), reverse=True)
 
     return await run_in_threadpool(read)
 
 
-def _whole(of: Callable[[JobRow, Path], Iterable[Json]], row: JobRow, folder: Path) -> list[Json]:
+def _of(row: JobRow, folder: Path) -> list[Json]:
     """Of one job: nothing where its record cannot be read, which its own object tells."""
     try:
-        return list(of(row, folder))
+        return list(models(row, folder))
     except DAMAGED:
         return []
 

@@ -61,10 +61,10 @@ class Intake:
         row.attempt = attempt or 1
         if state in TERMINAL:
             row.stage, row.status = OVER, str(state)
-        elif state == "queued":
+        elif state == "queued" and not record.waits_elsewhere(folder):
             row.stage, row.status, row.sets = QUEUED, "queued", list(self._house.sets)
         else:
-            row.stage, row.cancel = STARTING, None  # the next look sees that it runs
+            row.stage, row.cancel = STARTING, None  # a look sees that it runs, now or once its batch system starts it
             row.devices = [str(gpu.get("index")) for gpu in (status.get("pipeline") or {}).get("gpus") or []]
         self._table.save(row)
 
@@ -96,7 +96,7 @@ def _row(folder: Path, job_id: str, status: Json) -> JobRow:
     row.tags = tags if isinstance(tags, dict) else {}
     row.tags |= {key[5:]: leaf.get("value") for key, leaf in values.items() if key.startswith("tags.")}
     row.gpus = gpus if isinstance(gpus, int) else 0
-    row.placed = value("compute.launcher") in (None, "local")
+    row.placed = value("compute.launcher") in (None, "local") and not record.waits_elsewhere(folder)
     return row
 
 

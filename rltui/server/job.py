@@ -231,14 +231,13 @@ def _results(said: str, status: Json, checkpoints: list[Json]) -> Json:
         "best_reward": best.get("reward"),
         "best_step": best.get("step"),
         "model_id": None,
-        "checkpoints": checkpoints,
         "evaluation": {"first": None, "last": None, "best": None},
         "episodes": episodes.get("accepted") or 0,
         "excluded": {},
         "wall_s": status.get("elapsed_s"),
         "tokens": None,
     }
-    return {**known, **(status.get("results") or {})}
+    return {**known, **(status.get("results") or {}), "checkpoints": checkpoints}  # the run writes paths in its folder
 
 
 def _reached(found: Checkpoint) -> Json:

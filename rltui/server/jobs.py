@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from rltui.job_post import APP_KEY_HEADER
 from rltui.launch.local import LocalLauncher
 from rltui.server import record
 from rltui.server.answers import Refused
@@ -32,6 +33,7 @@ log = logging.getLogger("rltui.server")
 TABLE = Path(".server") / "jobs.sqlite3"  # in the runs folder
 LOOK_S = 0.25
 INTAKE_S = 2.0
+ENDING_S = 20.0
 MAX_KEY_CHARS = 200
 
 
@@ -179,6 +181,7 @@ class Jobs:
                     given=asked.given,
                     config=to_toml(asked.config),
                     resolved=loaded.resolved(),
+                    epochs=loaded.config.training.num_epochs,
                     checkpoint_dir=loaded.config.checkpoint.dir,
                 )
             except OSError as error:
@@ -199,7 +202,7 @@ class Jobs:
                 self._overseer.cancel_queued(row, by)
             elif row.stage in (STARTING, STARTED) and present(row, folder).get("state") not in TERMINAL:
                 if row.cancel != "now":
-                    row.cancel = mode
+                    row.cancel, row.cancel_by = mode, by
                     self.table.save(row)
         self._wake.set()
         return row, folder
@@ -216,19 +219,24 @@ class Jobs:
                 raise Refused(409, "not_live", f"job {job_id} is {word(row, now)}: nobody takes requests")
             if action == "kill":
                 self.cancel(job_id, "now", by)
-        return control.ask(folder, action, args, client=str((by or {}).get("client") or "rltui serve"))
+        return control.ask(folder, action, args, client="rltui serve", by=by)
 
     def resume(self, job_id: str, from_step: int | None, overrides: Json, key: str | None) -> tuple[JobRow, Path]:
         """A further attempt of an ended job, which waits in its turn. Raises Refused."""
+        self._let_end(*self.row(job_id))
         with self.lock:
             row, folder = self.row(job_id)
             if row.stage != OVER:
                 raise Refused(409, "not_ended", f"job {job_id} is {row.status}; it goes on once it has ended")
             found = further(folder, from_step, overrides, self.house)
+            if row.needs_key and key is None and "://" in found.loaded.config.services.task_url:
+                why = f"job {job_id} came with a key of its task app, and keys are never stored: send it again"
+                how = f"(header {APP_KEY_HEADER}; clients take it from ENVIRONMENT_API_KEY)"
+                raise Refused(422, "task_app_key", f"{why} {how}")
             gpus, placed = wants(found.loaded)
             row.gpus, row.placed, row.sets, row.attempt = gpus, placed, found.sets, found.attempt
             row.allow_unknown, row.resume, row.from_step = found.allow_unknown, True, found.from_step
-            row.cancel, row.status, row.queued_at = None, "queued", time.time()
+            row.cancel, row.cancel_by, row.status, row.queued_at = None, None, "queued", time.time()
             row.needs_key = key is not None
             if key is not None:
                 self._keys[job_id] = key
@@ -237,6 +245,12 @@ class Jobs:
         return row, folder
 
     # --- how
+
+    def _let_end(self, row: JobRow, folder: Path) -> None:
+        """A run tells its end a moment before its processes are gone, and whoever polls may go on with it at once."""
+        deadline = time.monotonic() + ENDING_S
+        while row.stage != OVER and present(row, folder).get("state") in TERMINAL and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def _known(self, idempotency_key: str | None, digest: str) -> JobRow | None:
         if idempotency_key is None:

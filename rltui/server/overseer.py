@@ -62,7 +62,10 @@ class Overseer:
     def take_up(self) -> None:
         """Jobs that were about to start when the last server ended: whether their coordinator is there decides."""
         for row in self.table.stages(STARTING):
-            if row.pid is not None or present(row, self.folder(row)).get("state") not in (None, "queued"):
+            folder = self.folder(row)
+            if row.pid is not None or present(row, folder).get("state") not in (None, "queued"):
+                continue
+            if record.waits_elsewhere(folder):
                 continue
             if (found := _coordinator_of(row.job_id)) is not None:
                 row.pid, row.start_time = found.pid, found.start_time
@@ -197,7 +200,7 @@ class Overseer:
         if how == "now":
             self._kill(row, status)
         elif status:
-            control.ask(self.folder(row), "stop", client="rltui serve")
+            control.ask(self.folder(row), "stop", client="rltui serve", by=row.cancel_by)
         elif followed.run is not None:
             followed.run.stop()
         else:
@@ -208,7 +211,7 @@ class Overseer:
         folder, run = self.folder(row), self._of(row).run
         if status:
             if not (process := record.process_of(status)) or not process.same_machine():
-                _tolerant(lambda: control.ask(folder, "kill", client="rltui serve"))
+                _tolerant(lambda: control.ask(folder, "kill", client="rltui serve", by=row.cancel_by))
             kill: Callable[[], object] = LocalRunSource(folder).kill
         elif run is not None:
             kill = run.kill
@@ -223,7 +226,8 @@ class Overseer:
         followed, paths = self._of(row), RunPaths(self.folder(row))
         if row.cancel is not None:
             reason = "stopped" if row.cancel == "graceful" and followed.asked != "now" else "killed"
-            self._write(row, lambda: record.cancelled(paths.root, row.job_id, row.label, row.attempt, reason=reason))
+            about = paths.root, row.job_id, row.label, row.attempt
+            self._write(row, lambda: record.cancelled(*about, reason=reason, by=row.cancel_by))
             return
         message, hint = "the run's coordinator ended without a word", LOST_HINT
         code = "process_lost"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from rltui.launch.slurm_script import SCRIPT
 from rltui.model.shape import STATUS, fitting
 from trainer.rundir import ProcessId, RunLock, RunPaths, RunReader, RunWriter
 from trainer.rundir.attempts import leaves
@@ -27,17 +29,24 @@ def create(
     given: Mapping[str, Any],
     config: str,
     resolved: Json,
+    epochs: int,
     checkpoint_dir: str | None,
 ) -> None:
-    """A run that waits: its config as given and as TOML, resolved.json, event 1, and a status, which comes last."""
+    """A run that waits: its config as given and as TOML, and its record."""
     with RunWriter(folder, job_id=job_id, label=label, checkpoint_dir=checkpoint_dir) as writer:
         replace_file(writer.paths, "config.json", json.dumps(given, indent=2, ensure_ascii=False).encode() + b"\n")
         replace_file(writer.paths, "config.toml", config.encode())
-        writer.resolved(resolved)
-        writer.event(
-            "rl.job.created", f"{label} waits to start", step=0, label=label, config_hash=resolved["config_hash"]
-        )
-        writer.status(state="queued", phase="queued", started_at=None)
+        waits(writer, resolved, epochs)
+
+
+def waits(writer: RunWriter, resolved: Json, epochs: int) -> None:
+    """The record of a run that waits: resolved.json, event 1, and a status, which comes last."""
+    writer.resolved(resolved)
+    label, counts = writer.document.label, resolved["derived"]
+    writer.event("rl.job.created", f"{label} waits to start", step=0, label=label, config_hash=resolved["config_hash"])
+    totals = {"steps": counts["steps"], "iterations": counts["iterations"], "epochs": epochs}
+    totals["episodes"] = counts["E"] * counts["iterations"]
+    writer.status(state="queued", phase="queued", started_at=None, totals=totals)
 
 
 def read_status(folder: Path) -> Json | None:
@@ -57,6 +66,11 @@ def parsed_status(folder: Path) -> Json | None:
     if "state" not in status:
         raise ValueError("its state is not a word")
     return status
+
+
+def waits_elsewhere(folder: Path) -> bool:
+    """Whether a batch system has the run in its queue, and starts it: its script lies there before any status."""
+    return os.path.lexists(folder / SCRIPT)
 
 
 def read_values(folder: Path) -> Json | None:

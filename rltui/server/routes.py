@@ -13,8 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from rltui.job_post import APP_KEY_HEADER
 from rltui.server import history
-from rltui.server.answers import Refused, answer
+from rltui.server.answers import Refused, answer, object_of
 from rltui.server.auth import MAX_BODY
 from rltui.server.damage import DAMAGED, refusal
 from rltui.server.job import artifacts, document, present, seen, short
@@ -26,7 +27,6 @@ from trainer.rundir import control
 from trainer.rundir.jsonl import Json, from_iso
 
 MODES = {"graceful": "graceful", "now": "now", "stop": "graceful", "kill": "now"}
-KEY_HEADER = "x-environment-api-key"
 MAX_DEPTH = 64  # of a body: levels of objects and lists
 _AGO = re.compile(r"(\d{1,9})([smhdw])")
 _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -94,7 +94,7 @@ async def start(request: Request) -> Response:
 
 
 async def cancel(request: Request) -> Response:
-    body = _object(await json_body(request, empty={}))
+    body = object_of(await json_body(request, empty={}))
     mode = MODES.get(str(body.get("mode") or "graceful"))
     if mode is None:
         raise Refused(422, "invalid", f"mode is {ascii(body['mode'])[:60]}; there are graceful and now")
@@ -109,8 +109,8 @@ async def cancel(request: Request) -> Response:
 
 
 async def steer(request: Request) -> Response:
-    body = _object(await json_body(request))
-    action, args = body.get("action"), _object(body.get("args") or {}, "args")
+    body = object_of(await json_body(request))
+    action, args = body.get("action"), object_of(body.get("args") or {}, "args")
     if not isinstance(action, str) or action not in control.ACTIONS:
         raise Refused(
             422, "no_such_action", f"no action {ascii(action)[:60]}; there are {', '.join(sorted(control.ACTIONS))}"
@@ -124,8 +124,8 @@ async def steer(request: Request) -> Response:
 
 
 async def resume(request: Request) -> Response:
-    body = _object(await json_body(request, empty={}))
-    from_step, overrides = body.get("from"), _object(body.get("overrides") or {}, "overrides")
+    body = object_of(await json_body(request, empty={}))
+    from_step, overrides = body.get("from"), object_of(body.get("overrides") or {}, "overrides")
     if from_step is not None and (type(from_step) is not int or from_step < 0):
         raise Refused(422, "invalid", f"from is {ascii(from_step)[:60]}; it wants the step of a checkpoint")
     jobs = jobs_of(request)
@@ -242,21 +242,20 @@ def _moment(text: str | None) -> float | None:
     raise Refused(422, "invalid", f"{ascii(text)[:60]} is no time: give epoch seconds, ISO 8601, or 24h")
 
 
-def _object(value: Any, name: str = "the body") -> Json:
-    if not isinstance(value, dict):
-        raise Refused(422, "wrong_shape", f"{name} is not an object")
-    return value
-
-
 def _key(request: Request) -> str | None:
-    key = request.headers.get(KEY_HEADER, "").strip()
+    key = request.headers.get(APP_KEY_HEADER, "").strip()
     return key or None
 
 
 def _by(request: Request, body: Json) -> Json:
-    """Who asks, as far as they say."""
+    """Who asks, as far as they say: for what a run notes of its requests."""
     client = str(body.get("client") or request.headers.get("user-agent") or "")[:100]
-    return {"client": client, "host": None if request.client is None else request.client.host}
+    return {
+        "user": None,
+        "host": None if request.client is None else request.client.host,
+        "pid": None,
+        "client": client,
+    }
 
 
 _JOB = (

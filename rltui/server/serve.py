@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from rltui.places import state_folder
 from rltui.server import place
-from rltui.server.auth import LEAST_TOKEN_CHARS, Access, hash_of, is_loopback, made_token
+from rltui.server.auth import LEAST_TOKEN_CHARS, Access, hash_of, made_token
 from rltui.server.checks import job_environment
+from rltui.smoke.net import is_loopback_host
 from trainer.rundir.jsonl import Json
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def serve(options: Options, announce: Callable[[Json, str | None], None]) -> Non
         timeout_graceful_shutdown=int(GRACE_S),
     )
     facts = {"url": f"http://{_shown(options.host)}:{port}/api", "runs_dir": str(options.runs_dir)}
+    listening.listen(config.backlog)  # whoever is told of it now may come, and is answered once it runs
     told = place.tell(port, **facts, token=None, needs_token=token is not None, version=_version())
     try:
         announce(told, made)
@@ -138,8 +140,8 @@ def ensure(options: Options) -> Json:
     Gives what stands in server-PORT.json, with the token of this environment. Raises CannotServe.
     """
     with _one_at_a_time(options.port):
-        found = place.living(options.port)
-        if found is None or not _answers(found["url"]):
+        found = _answering(options.port)
+        if found is None:
             found = _start(options)
     return {**found, "token": os.environ.get(TOKEN_VARIABLE) or None}
 
@@ -158,8 +160,7 @@ def _start(options: Options) -> Json:
         )
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
-        found = place.living(options.port)
-        if found is not None and found.get("pid") == process.pid and _answers(found["url"]):
+        if (found := _answering(options.port)) is not None:
             return found
         if process.poll() is not None:
             words = path.read_bytes()[begun:].decode(errors="replace").strip().splitlines()
@@ -167,6 +168,17 @@ def _start(options: Options) -> Json:
         time.sleep(0.05)
     process.terminate()
     raise CannotServe(f"the server did not answer within {START_S:.0f} s; see {path}")
+
+
+def _answering(port: int) -> Json | None:
+    """What a server of this user at that port wrote, once it answers: it may have been begun a moment ago, or be busy.
+    None: there is none, or it does not answer within START_S."""
+    deadline = time.monotonic() + START_S
+    while (found := place.living(port)) is not None and time.monotonic() < deadline:
+        if _answers(found["url"]):
+            return found
+        time.sleep(0.05)
+    return None
 
 
 def _answers(url: str) -> bool:
@@ -180,7 +192,7 @@ def _answers(url: str) -> bool:
 
 def _token(options: Options) -> tuple[bytes | None, str | None]:
     """The hash of the token that clients need, and the token where it was made now."""
-    own, elsewhere = os.environ.get(TOKEN_VARIABLE, "").strip(), not is_loopback(options.host)
+    own, elsewhere = os.environ.get(TOKEN_VARIABLE, "").strip(), not is_loopback_host(options.host)
     if own:
         if elsewhere and len(own) < LEAST_TOKEN_CHARS:
             why = f"{TOKEN_VARIABLE} is too short for a server that other machines reach"

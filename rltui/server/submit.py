@@ -87,7 +87,8 @@ def further(folder: Path, from_step: int | None, overrides: Json, house: House) 
         raise Refused(409, "not_resumable", f"{error}; post it as a new job") from None
     except NotResumable as error:
         raise Refused(409, "not_resumable", f"{error}; {error.hint}") from None
-    sets = overrides_as_sets(overrides, resume_keys(), "differ when a run goes on")
+    allowed = [key for key in resume_keys() if key != "logging.runs_dir"]  # of clients: it is this server's
+    sets = overrides_as_sets(overrides, allowed, "differ when a run goes on")
     try:
         loaded = _again(earlier, [*_sets_of(earlier), *sets], house)
         _check(loaded, house)

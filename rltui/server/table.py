@@ -62,6 +62,7 @@ class JobRow(msgspec.Struct, kw_only=True):
     resume: bool = False
     from_step: int | None = None
     cancel: str | None = None  # graceful or now, once that was asked for
+    cancel_by: Json | None = None  # {user, host, pid, client} of who asked for it
     needs_key: bool = False  # a key of its task app came with it, which is kept in memory alone
     pid: int | None = None  # of the coordinator that was started here, until its status tells
     start_time: int | None = None

@@ -2,7 +2,8 @@
 
 A client of the server names the task app and the judge of its run, and this machine then calls them: what only this
 machine can reach must not be told to that client. Allowed is http and https to any host but link-local, multicast and
-unspecified addresses and the ones at which clouds hand out credentials, under whatever name or spelling they come.
+unspecified addresses, the ones at which clouds hand out credentials, and IPv6 that carries an IPv4 address elsewhere,
+under whatever name or spelling they come.
 Loopback and private addresses are allowed, since task apps usually live there: whoever must not reach those must not
 reach the server either. A name is looked up here and again when it is called; a name server that answers differently
 the second time can still lead to a forbidden address. Redirects are followed to the same origin alone (WIRE 1.4).
@@ -16,7 +17,21 @@ import socket
 from urllib.parse import urlsplit
 
 METADATA_NAMES = ("metadata", "metadata.google.internal", "metadata.goog", "instance-data")
-METADATA = tuple(map(ipaddress.ip_address, ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254")))
+# Where clouds answer outside of link-local addresses: Alibaba, Oracle, Azure; then over IPv6 AWS (the block of all its
+# services), Google, Oracle, Scaleway, Linode, Alibaba, all of them among private addresses, which are allowed.
+METADATA = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            *("100.100.100.200", "192.0.0.192", "168.63.129.16"),
+            *("fd00:ec2::/32", "fd20:ce::254", "fd00:c1::a9fe:a9fe"),
+            *("fd00:42::42", "fd00:a9fe:a9fe::1", "fd00:100::100:200"),
+        ),
+    )
+)
+# IPv6 that leads to an IPv4 address which is not always to be read out of it: IPv4-compatible (which has ::1 in it),
+# IPv4-translated, the NAT64 prefix of a network's own choice (RFC 8215), Teredo. No task app lives there.
+CARRIERS = tuple(map(ipaddress.ip_network, ("::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "2001::/32")))
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -47,7 +62,10 @@ def is_forbidden(address: Address) -> bool:
         inner = address.ipv4_mapped or address.sixtofour or _nat64(address)
         if inner is not None:
             return is_forbidden(inner)
-    special = address.is_link_local or address.is_multicast or address.is_unspecified or address in METADATA
+    if address.is_loopback:
+        return False
+    special = address.is_link_local or address.is_multicast or address.is_unspecified
+    special = special or any(address in network for network in METADATA + CARRIERS)
     return special or (address.version == 4 and address.is_reserved)
 
 

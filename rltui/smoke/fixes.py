@@ -7,7 +7,8 @@ FIXES: dict[str, str] = {
     "http_rejected": "accept the request that is shown: unknown fields are to be ignored",
     "timeout": "let the episode end in time: put limits on model calls and on the environment, or raise "
     "rollout.timeout_s",
-    "bad_json": "answer with one JSON object and nothing around it; NaN and infinity are no JSON",
+    "bad_json": "answer with one JSON object and nothing around it, of 64 MiB and 2 million values at most; NaN and "
+    "infinity are no JSON",
     "wrong_shape": "answer an object with `trajectories` and `metrics` (or `reward_info`)",
     "reward_missing": "set metrics.outcome_reward to the episode's reward",
     "reward_not_finite": "make that reward a finite JSON number, at most 1e18 in size",

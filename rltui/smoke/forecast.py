@@ -10,9 +10,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from rltui.cli.progress import duration
 from rltui.smoke.report import Episode, Forecast, Plan, Turn
-from rltui.words import size
+from rltui.words import duration, size
 
 ENOUGH = 4  # episodes below which times are a guess
 TOKEN_BYTES = 4 + 1 + 2 + 4 + 3 * 4  # ids, mask, turn, logp_behavior; logp_learner, logp_proximal, adv (WIRE 5.6)

@@ -11,7 +11,10 @@ EVERYWHERE = ("0.0.0.0", "::")
 
 def is_loopback(url: str) -> bool:
     """Whether an address leads to this host alone."""
-    host = urlsplit(url).hostname or ""
+    return is_loopback_host(urlsplit(url).hostname or "")
+
+
+def is_loopback_host(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -199,8 +199,7 @@ class PolicyServer:
         tail = _new(messages, book)
         tokens, prompt = reply.completion_tokens, reply.prompt_tokens
         turn = Turn(tail, reply.text, reply.tool_calls, arrival.seconds, tokens=tokens, prompt_tokens=prompt)
-        book.turns.append(turn)
-        book.told(turn)
+        self._note(book, turn)
         answer = completion(reply, call, str(body.get("model") or "policy"), legacy="functions" in body)
         if plain:
             return json_response(_as_text(answer))

@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import sys
-import time
 from collections import deque
 from pathlib import Path
 
@@ -22,6 +21,8 @@ from trainer.taskapp.reading import mapping
 from trainer.taskapp.registry import BUILTIN, builtin_factory
 
 START_S = 60.0
+LOOK_S = 0.02  # between two looks at whether the app has ended
+LOG_S = 5.0  # that the end of its log is waited for, once it has ended
 LOG_LINES = 80  # that are kept
 
 
@@ -108,7 +109,7 @@ class Target:
         except TimeoutError:
             raise DidNotStart(f"{self.app} did not start within {START_S:g} s", "Its log says more", self.log) from None
         except ValueError:
-            await asyncio.wait([self._pump], timeout=1.0)
+            await asyncio.wait([self._pump], timeout=LOG_S)
             raise DidNotStart(f"{self.app} ended while it started", "Its log says why", self.log) from None
         if ready.get("type") != "ready":
             raise DidNotStart(str(ready.get("message")), str(ready.get("hint") or ""), self.log)
@@ -125,9 +126,10 @@ class Target:
 
     async def died_within(self, seconds: float) -> int | None:
         """`died`, waited for: a connection that breaks is seen before the end of the process behind it."""
-        deadline = time.monotonic() + seconds
-        while self.alive and time.monotonic() < deadline:  # noqa: ASYNC110 - wait() also waits for its pipes
-            await asyncio.sleep(0.02)
+        for _ in range(round(seconds / LOOK_S)):  # looks, not seconds: a busy machine may take them between two
+            if not self.alive:
+                break
+            await asyncio.sleep(LOOK_S)  # wait() also waits for its pipes
         return self.died
 
     def cpu_seconds(self) -> float:
@@ -138,6 +140,11 @@ class Target:
             used = psutil.Process(self._process.pid).cpu_times()
             return float(used.user + used.system)
         return 0.0
+
+    @property
+    def log_over(self) -> bool:
+        """Whether no line can come any more; of an app that is not served here none ever comes."""
+        return self._pump is None or self._pump.done()
 
     @property
     def log(self) -> str:

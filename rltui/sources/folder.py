@@ -83,10 +83,10 @@ class RunsFolder:
             del self._known[name]
         self.left = self.left & set(names)
         names = [name for name in names if name not in self.left]
-        self.scanned, self.total, self.cut = 0, len(names), False
+        self.scanned, self.total, self.cut, self._end = 0, len(names), False, False
         for i, name in enumerate(names):
             if self._end:
-                self.cut, self._end = True, False
+                self.cut = True
                 self.left = self.left | (set(names[i:]) - self._known.keys())
                 return
             row = self._row(name)

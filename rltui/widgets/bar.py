@@ -39,6 +39,7 @@ class Bar(Widget):
     def update_bar(self) -> None:
         """Repaint the cells that changed, nothing if none did."""
         if not self.is_mounted or not self.size.width:
+            self.refresh()  # hidden, perhaps for a moment alone: what the framework keeps of it is out of date
             return
         before, self._drawn = self._drawn, self._draw()
         changed = changed_cells(before, self._drawn)

@@ -47,7 +47,8 @@ class Finding(Anchored, inherit_bindings=False):
         raise NotImplementedError
 
     def texts(self, start: int, stop: int) -> Iterator[tuple[int, str]]:
-        """(number, printable text) from `start` towards `stop`, which is left out; downwards if stop < start."""
+        """(number, printable text) from `start` towards `stop`, which is left out; downwards if stop < start. A search
+        goes on while texts come and go: of numbers that there are not any more, none."""
         raise NotImplementedError
 
     def position(self) -> int:
@@ -75,6 +76,10 @@ class Finding(Anchored, inherit_bindings=False):
             self._seek(self.position(), 1)
         else:
             self.post_message(self.Found(self, note))
+
+    def end_search(self) -> None:
+        """Give up a search that is going on: it was for what was shown before."""
+        self._search += 1
 
     def action_find(self) -> None:
         """Ask for a line to type into."""

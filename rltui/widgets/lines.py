@@ -149,6 +149,9 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     def refresh_lines(self, ys: Iterable[int]) -> None:  # type: ignore[override]
         """Repaint these content lines, as far as they are in view."""
         width, top = self.size.width, self.top
+        if not self.size:
+            self.refresh()  # hidden, perhaps for a moment alone: rows that the framework keeps of it are out of date
+            return
         regions = [Region(0, y - top, width, 1) for y in ys if 0 <= y - top < self.page_size]
         if regions:
             self.refresh(*regions)
@@ -156,6 +159,9 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     def refresh_changed(self) -> None:
         """Anything may be another: repaint the lines in view that do not look as they did."""
         width, base = self.size.width, self.rich_style
+        if not self.size:
+            self.refresh()
+            return
         regions = [Region(0, y, width, 1) for y in range(self.page_size) if self._strip(y, base) != self._drawn.get(y)]
         if regions:
             self.refresh(*regions)

@@ -119,7 +119,8 @@ class Pane(Vertical):
         """A row of the border, or those cells of its title."""
         # The framework's own title setter repaints the whole pane.
         first, last = (_TITLE_AT + cells[0], _TITLE_AT + cells[1]) if cells else (-1, self.outer_size.width - 1)
-        self.refresh(Region(first, -1 if top else self.size.height, last - first, 1))
+        # The last size that it was drawn with: of a pane that is hidden, `size` is nothing.
+        self.refresh(Region(first, -1 if top else self.outer_size.height - 2, last - first, 1))
 
     def _titles(self, look: Look, focused: bool) -> None:
         said = (look, focused, self._title, self._info, self._subtitle, self.outer_size.width)

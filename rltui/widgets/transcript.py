@@ -67,11 +67,13 @@ class Transcript(Finding, inherit_bindings=False):
         view = self.model.view if self.model is not None else "conversation"
         self.model = Model(episode, updates or {}, view, xray)
         if not same:
+            self.end_search()
             self.cursor = self.window.top = (0, 0)
         self._renew()
 
     def clear(self) -> None:
         """Show nothing."""
+        self.end_search()
         self.model = None
         self.cursor = self.window.top = (0, 0)
         self._renew()
@@ -333,7 +335,8 @@ class Transcript(Finding, inherit_bindings=False):
     def texts(self, start: int, stop: int) -> Iterator[tuple[int, str]]:
         """The text of each."""
         found = self._all()
-        return ((i, _shown(found[i].paragraph.text)) for i in range(start, stop, 1 if stop >= start else -1))
+        numbers = range(start, stop, 1 if stop >= start else -1)
+        return ((i, _shown(found[i].paragraph.text)) for i in numbers if i < len(found))
 
     def position(self) -> int:
         """The paragraph of the cursor among all."""

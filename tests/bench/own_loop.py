@@ -11,7 +11,8 @@ several rates. --sleep: seconds that the task app's environment takes
 in each turn; there overlap is real, while on a CPU engine and learner share the cores. Each run is as a user runs it.
 
 Rows {mode, seed, samples_per_sec, trainer_idle, lag_mean, peak_rss_mb, eval}; eval: held-out means after 0, every, ...
-iterations. samples_per_sec leaves out the first two steps, evaluations and checkpoints.
+iterations. samples_per_sec is by the clock on the wall, from the end of a step to that of the next; it leaves out the
+first two steps, and evaluations that nothing is played beside.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def measure(mode: str, seed: int, sleep: float, iterations: int, every: int, set
     return {
         "mode": mode,
         "seed": seed,
-        "samples_per_sec": round(EPISODES * len(timed) / sum(line["time/step"] for line in timed), 2),
+        "samples_per_sec": round(len(timed) / sum(1 / line["throughput/samples_per_sec"] for line in timed), 2),
         "trainer_idle": round(mean(line["trainer/idle_ratio"] for line in timed if "trainer/idle_ratio" in line), 3),
         "lag_mean": round(mean(line["off_policy/mean"] for line in timed), 2),
         "peak_rss_mb": status["results"]["peak_rss_mb"],

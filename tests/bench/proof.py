@@ -1,9 +1,9 @@
-"""The proof, as tables in Markdown: training against TRL, numeric parity, the pipeline at scale, the interface.
+"""The proof, as tables in Markdown: training against TRL and our own loop, parity, many GPUs, the interface.
 
-    python -m tests.bench.proof [--json] [--parts peers,parity,pipeline,interface] [--seeds 0,1,2] [--steps 10]
+    python -m tests.bench.proof [--json] [--parts peers,own,slow,parity,pipeline,interface] [--seeds 0,1,2] [--steps 10]
 
 Every figure comes from one of the benches beside this file, run here and now on this machine, one after the other; each
-of them tells how it measures. All of it takes some 25 minutes on two cores. --json: the benches' own results.
+of them tells how it measures. All of it takes some 35 minutes on two cores. --json: the benches' own results.
 """
 
 from __future__ import annotations
@@ -86,7 +86,14 @@ def peers(found: dict[str, Any]) -> Rows:
     yield "samples/s, median", *(f"{found[side]:.2f}" for side in sides)
     yield "rltui is so many times as fast", "", *(f"{found['ours'] / found[side]:.2f}" for side in sides[1:])
     yield "steps and seconds to the reward, by seed", *(each(found["to_reward"][side]) for side in sides)
+    yield "where the time of a step goes", ", ".join(f"{n} {100 * s:.0f} %" for n, s in found["where"].items()), "", ""
     yield "peak memory of all processes, MB", *(f"{found['rss_mb'][side]:,}" for side in sides)
+
+
+def own(found: dict[str, Any]) -> Rows:
+    summary = found["summary"]
+    rate = {mode: summary[mode]["samples_per_sec"] for mode in ("synchronous", "in-flight")}
+    yield *(f"{value:.2f}" for value in rate.values()), f"{summary['speed_ratio']:.2f}"
 
 
 def each(found: list[tuple[int, float] | None]) -> str:
@@ -125,6 +132,21 @@ PARTS = {
         ("", "rltui", "TRL", "TRL, tuned for a CPU"),
         peers,
     ),
+    **{
+        name: Part(
+            f"Samples/s on one CPU, {title}",
+            lambda o, sleep=sleep: [
+                *("tests/bench/own_loop.py", "--json", "--seeds", o.seeds),
+                *("--sleep", sleep, "--iterations", str(o.steps), "--every", "0"),
+            ],
+            ("synchronous", "in-flight", "so many times as fast"),
+            own,
+        )
+        for name, title, sleep in (
+            ("own", "the environment answers at once", "0"),
+            ("slow", "it takes 2 s a turn", "2"),
+        )
+    },
     "parity": Part(
         "|delta logp|, engine against learner",
         lambda o: ["-m", "tests.bench.engines", "--json", "--sizes", "16"],

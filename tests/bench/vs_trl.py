@@ -7,8 +7,10 @@ a step, at the same rate and clip range. Each run is a process of its own; its f
 speed. `trl_tuned` is TRL with what helps any peer on a CPU: a contiguous hidden state for the frozen lm_head, and
 tcmalloc where the machine has it. Time to reward: seconds of training, the first step among them and the loading of
 programs and model not, until three steps in a row have a mean reward of at least --target; null: never.
-Prints, last, {ours, trl, trl_tuned, ratio, ratio_tuned, rss_ratio, rss_mb, to_reward, rewards}; a list has a place for
-each seed, `to_reward` [steps, seconds] in it.
+Both sides' steps are timed by the clock on the wall, from the end of one to that of the next. `where` is what ours go
+to: shares of that time, by what the run records, generation being what the learner waits for.
+Prints, last, {ours, trl, trl_tuned, ratio, ratio_tuned, rss_ratio, rss_mb, where, to_reward, rewards}; a list has a
+place for each seed, `to_reward` [steps, seconds] in it.
 """
 
 from __future__ import annotations
@@ -28,6 +30,11 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SIDES = ("ours", "trl", "trl_tuned")
 EPISODES, GROUP, TOKENS = 32, 8, 20
+PARTS = {  # of a step of ours: the metrics whose seconds it is
+    "generation": ("time/wait_for_batch", "time/wait_for_straggler"),
+    "forward_backward": ("time/forward_backward",),
+    "weight_sync": ("time/weight_sync",),
+}
 IN_A_ROW = 3  # steps whose mean reward is held against the target
 
 Run = dict[str, Any]
@@ -64,6 +71,7 @@ def main() -> None:
         "ratio_tuned": round(speed["ours"] / speed["trl_tuned"], 2),
         "rss_ratio": round(memory["ours"] / memory["trl"], 2),
         "rss_mb": {side: round(value) for side, value in memory.items()},
+        "where": {name: round(median(run["where"][name] for run in runs["ours"]), 3) for name in (*PARTS, "rest")},
         "to_reward": {side: [time_to(options.target, run) for run in runs[side]] for side in SIDES},
         "rewards": {side: [[round(r, 3) for r in run["rewards"]] for run in runs[side]] for side in SIDES},
     }
@@ -96,7 +104,7 @@ def in_its_own_process(side: str, steps: int, seed: int) -> Run:
 
 
 def measure(side: str, steps: int, seed: int) -> Run:
-    """{samples_per_sec, rss_mb, rewards, seconds}; the lists have a place for each step."""
+    """{samples_per_sec, rss_mb, rewards, seconds}; the lists have a place for each step. Ours: {where} beside them."""
     return ours(steps, seed) if side == "ours" else trl(steps, seed, tuned=side == "trl_tuned")
 
 
@@ -127,11 +135,15 @@ def ours(steps: int, seed: int) -> Run:
         ]
         subprocess.run([*command, *(part for s in sets for part in ("--set", s))], check=True, capture_output=True)
         lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-        seconds = [line["time/step"] for line in lines if "time/step" in line]
+        steps_done = [line for line in lines if "throughput/samples_per_sec" in line]
+        seconds = [EPISODES / line["throughput/samples_per_sec"] for line in steps_done]
         rewards = [line["reward/mean"] for line in lines if "reward/mean" in line]
         status = json.loads((run_dir / "status.json").read_text())
+    total = sum(seconds[1:])
+    where = {name: sum(line[m] for line in steps_done[1:] for m in own) / total for name, own in PARTS.items()}
     return {
-        "samples_per_sec": EPISODES * len(seconds[1:]) / sum(seconds[1:]),
+        "where": where | {"rest": 1.0 - sum(where.values())},
+        "samples_per_sec": EPISODES * len(seconds[1:]) / total,
         "rss_mb": status["results"]["peak_rss_mb"],
         "rewards": rewards,
         "seconds": seconds,

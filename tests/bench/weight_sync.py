@@ -2,6 +2,7 @@
 
 python -m tests.bench.weight_sync [--json] [--model builtin:smollm2-135m] [--repeats 3] [--only vllm:lora]
 
+lora: an adapter of rank 16 as a file; merged: the layers that it changes, merged; full: all weights, all trained.
 Learner and engine are the processes of a run, here on the CPU, and calls are running meanwhile. `verified_seconds` is a
 sync and the canary after it. The weights are those of the start, sent again: their values do not matter here.
 """
@@ -29,7 +30,7 @@ from trainer.weights.lora import LoraSync
 from trainer.weights.slots import SlotSync
 from trainer.weights.verified import VerifiedSync
 
-CASES = ("local:full", "vllm:full", "vllm:lora")
+CASES = ("local:merged", "local:full", "vllm:merged", "vllm:full", "vllm:lora")
 CALLS, CONTEXT = 8, 512
 
 
@@ -64,7 +65,8 @@ async def keep_busy(engine: Engine, seed: int) -> None:
 
 async def measure(kind: str, mode: str, model: ResolvedModel, folder: Path, repeats: int) -> dict[str, object]:
     engine = make(kind, mode, model)
-    learner = LearnerProcess(settings(model, "lora", "bfloat16"), threads=len(usable_cores()), sink=lambda line: None)
+    trained = "full" if mode == "full" else "lora"
+    learner = LearnerProcess(settings(model, trained, "bfloat16"), threads=len(usable_cores()), sink=lambda line: None)
     calls: list[asyncio.Task[None]] = []
     transport: WeightSync = (LoraSync if mode == "lora" else SlotSync)(learner, engine, folder)
     sync = VerifiedSync(transport, engine, learner, 1)
@@ -110,7 +112,7 @@ def main() -> int:
             rows.append(asyncio.run(measure(kind, mode, model, Path(folder), arguments.repeats)))
         row = rows[-1]
         print(
-            f"{kind:>6} {mode:>5} {row['bytes'] / 2**20:8.1f} MiB {row['seconds']:8.2f} s, "
+            f"{kind:>6} {mode:>6} {row['bytes'] / 2**20:8.1f} MiB {row['seconds']:8.2f} s, "
             f"with the canary {row['verified_seconds']:8.2f} s",
             file=sys.stderr if arguments.json else sys.stdout,
             flush=True,

@@ -1,7 +1,8 @@
 """Stands in for `python -m trainer run`: the real writer and control box, no model. For faults and signals.
 
 FAKE_MODE: ok, failed, config (failed with status 2), refuse (ends before any status), crash (dies without a word),
-killed (by a signal), deaf (never stops).
+killed (by a signal), deaf (never stops). FAKE_HOLD=STEP:FILE: behind that step, or before the
+first (0), it waits until the file is there.
 """
 
 import json
@@ -17,6 +18,7 @@ from trainer.rundir.writer import RunWriter
 MODE = os.environ.get("FAKE_MODE", "ok")
 STEPS = int(os.environ.get("FAKE_STEPS", "4"))
 PACE_S = float(os.environ.get("FAKE_PACE_S", "0.05"))
+HOLD, _, GO_ON = os.environ.get("FAKE_HOLD", "-1:").partition(":")
 HOSTILE = "\x1b[2J\x1b]52;c;aGk=\x07plain\u202e text"
 
 
@@ -41,6 +43,11 @@ def answers(writer: RunWriter, iteration: int, reward: float) -> None:
         writer.episode(record)
 
 
+def hold(step: int) -> None:
+    while step == int(HOLD) and not os.path.exists(GO_ON):
+        time.sleep(0.02)
+
+
 def main() -> int:
     arguments = sys.argv[1:]
     run_dir = arguments[arguments.index("--run-dir") + 1]
@@ -57,7 +64,7 @@ def main() -> int:
     asked: list[str] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None if MODE == "deaf" else asked.append("signal"))
-    box = ControlBox(run_dir, attempt_started_at=time.time() - 60)
+    box = ControlBox(run_dir)
     writer = RunWriter(run_dir, job_id=job_id, label="fake")
     writer.status(state="starting", totals={"steps": STEPS, "iterations": STEPS // 2})
     writer.status(waiting={"for": "engine", "on": "loading weights", "since": time.time() - 3})
@@ -66,6 +73,7 @@ def main() -> int:
     writer.event("rl.warning", HOSTILE, step=0, level="warning", code="hostile")
     writer.event("rl.eval.summary", "held-out reward 0.250 at iteration 0", step=0, iteration=0)
     answers(writer, 0, 0.25)
+    hold(0)
     for step in range(1, STEPS + 1):
         time.sleep(PACE_S)
         values = {"gspo/loss": -0.01 * step, "gspo/clip_frac_low": 0.01, "gspo/clip_frac_high": 0.02}
@@ -75,6 +83,7 @@ def main() -> int:
         writer.metrics(values, step=step, iteration=(step + 1) // 2, epoch=0, weight_version=step)
         writer.status(step=step, iteration=step // 2, eta_s=float(STEPS - step))
         writer.beat()
+        hold(step)
         if MODE in ("crash", "killed") and step == 2:
             print("the last words on stderr", file=sys.stderr, flush=True)
             if MODE == "killed":

@@ -10,7 +10,13 @@ import pytest
 
 from rltui.cli.export import _base
 from rltui.cli.main import main
+from rltui.server.app import job_server
+from rltui.server.auth import Access
+from rltui.server.jobs import Jobs
+from rltui.server.slots import Places
+from rltui.server.submit import House
 from tests.cli.conftest import last_object
+from tests.server_reads.serving import Server
 from trainer.rundir.reader import RunReader
 from trainer.rundir.synth import SynthConfig, write_run
 
@@ -89,6 +95,20 @@ def test_the_adapter_is_the_checkpoint_without_what_a_resume_needs(run, here, ca
     names = {file.name for file in (here / "mine").iterdir()}
     assert {"adapter_config.json", "adapter_model.safetensors"} <= names
     assert not names & {"STABLE", "state.json", "optimizer"}
+
+
+def test_a_base_in_a_folder_is_said_to_be_where_the_run_is(run, here, capsys, monkeypatch):
+    monkeypatch.setattr("rltui.cli.export._base", lambda adapter: "/models/small")
+    assert export("adapter", "--out", "near") == 0
+    assert "/models/small, a folder of this machine" in capsys.readouterr().out
+    jobs = Jobs(House(here / "runs", False, {}), Places(gpus=(), cpu_jobs=1))
+    server = Server(app=job_server(jobs, Access()))
+    try:
+        address = f"{server.url}/rl/jobs/{RunReader(run).status()['job_id']}"
+        assert main(["export", address, "--what", "adapter", "--out", "far"]) == 0
+    finally:
+        server.close()
+    assert "/models/small, a folder of the server's machine" in capsys.readouterr().out
 
 
 def test_an_adapter_tells_which_base_it_loads(tmp_path):

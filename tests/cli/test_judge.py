@@ -96,6 +96,9 @@ def test_what_was_judged_is_a_table_with_what_it_took(run, rltui):
     assert "6 episodes, 1 without a score; rank correlation with the task app +0.40" in out
     assert "8 calls, 0 known already; a call took 4.5 s (p50), 5.5 s (p95); 5000+500 tokens, cost ~0.000" in out
     assert "estimate" in out and "tries without scores: transient x 1, unparsable x 2" in out
+    head, _, fact = out[out.index("how many scores from each tenth on:") :].splitlines()[1:4]
+    assert head.split()[:6] == ["TRACK", "OF", "SCORES", "MEAN", "0-", "0.1-"]
+    assert fact.split() == ["fact", "outcome", "5", "0.56", *"0100101011"]
 
 
 def test_the_number_of_the_tab_is_told_beside_that_of_all(run, rltui, monkeypatch):

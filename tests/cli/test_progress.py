@@ -5,9 +5,10 @@ import io
 import pytest
 
 from rltui.cli.follow import Follower, ending
-from rltui.cli.progress import Printer, duration, step_line
+from rltui.cli.progress import Printer, step_line
 from rltui.model.doing import doing
 from rltui.sources.base import Slice
+from rltui.words import duration
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,14 @@ def test_a_skipped_step_has_no_gradient_and_is_still_a_line():
         (
             {"state": "paused", "phase": "paused", "paused": {"reason": "disk_full", "since": 40}},
             "paused: disk_full (1 m 00 s)",
+        ),
+        (
+            {"state": "paused", "paused": {"reason": "request", "by": {"user": "ann", "host": "gpu7", "client": "c"}}},
+            "paused: request by ann@gpu7",
+        ),
+        (
+            {"state": "paused", "paused": {"reason": "request", "by": {"user": None, "client": "rltui (bob@laptop)"}}},
+            "paused: request by rltui (bob@laptop)",
         ),
         ({"state": "running", "phase": "\x1b[2Jtraining"}, "training"),
         (

@@ -84,7 +84,7 @@ def test_not_ready_is_3_with_the_request_and_the_fix(rltui):
 
 def test_ctrl_c_is_130_with_a_report(here):
     process = subprocess.Popen(
-        command(None, "smoke", "--url", APP, "--seeds", "0:500", "--json"),
+        command(None, "smoke", "--url", APP, "--seeds", "0:5000", "--json"),
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -9,11 +9,12 @@ import time
 
 import pytest
 
-from rltui.cli import stop
+from rltui.cli import resuming, stop
+from rltui.cli.main import main
 from rltui.launch.runs import in_folder
 from rltui.sources.local import LocalRunSource
 from tests.cli.conftest import last_object
-from trainer.rundir import ControlBox, RunWriter
+from trainer.rundir import ControlBox, RunLock, RunWriter
 from trainer.rundir.process import host_name
 
 
@@ -23,9 +24,9 @@ def running(here):
     folder = here / "runs" / "x-rl_0123456789abcdef"
     writer = RunWriter(folder, job_id="rl_0123456789abcdef", label="x")
     writer.status(state="running", phase="training")
-    box = ControlBox(folder, attempt_started_at=time.time() - 5)
+    box = ControlBox(folder)
 
-    def serve(*answers: tuple[str, dict]) -> None:
+    def serve(*answers: tuple[str, dict]) -> threading.Thread:
         def work() -> None:
             while not (taken := box.take()):
                 time.sleep(0.02)
@@ -34,7 +35,9 @@ def running(here):
                 writer.event(f"rl.control.{answer}", data.pop("text", answer), step=3, **about, **data)
             box.finish(taken[0])
 
-        threading.Thread(target=work, daemon=True).start()
+        working = threading.Thread(target=work, daemon=True)
+        working.start()
+        return working
 
     yield folder, serve
     writer.close()
@@ -63,8 +66,9 @@ def test_a_run_of_another_host_that_does_not_answer_is_not_offered_what_fails(ru
 def test_stop_says_how_it_ends(running, capsys, now, says):
     folder, serve = running
     source = LocalRunSource(folder)
-    serve(("accepted", {}))
+    answering = serve(("accepted", {}))
     asked = source.request("stop")
+    answering.join()
     stop._wait(source, asked, argparse.Namespace(now=now, timeout=0.5, json=False, quiet=False, out=None))
     assert f"accepted: {says}" in capsys.readouterr().out
 
@@ -79,13 +83,23 @@ def test_a_refusal_says_why_and_is_no_success(rltui, running):
     assert "paused already" in done.err and "\x1b" not in done.err
 
 
-def test_accepted_is_not_done_and_silence_is_said(rltui, running):
+def test_accepted_is_not_done_and_silence_is_said(running, monkeypatch, capsys):
     folder, serve = running
-    serve(("accepted", {}))
-    done = rltui("steer", folder.name, "checkpoint", "--timeout", "1")
-    assert done.returncode == 3 and "has not done it yet" in done.out
-    done = rltui("steer", folder.name, "pause", "--timeout", "0.3")
-    assert done.returncode == 3 and "has not answered" in done.out
+    request = LocalRunSource.request
+
+    def accepted(source, *words):
+        """Returns once the answer is there."""
+        answering = serve(("accepted", {}))
+        asked = request(source, *words)
+        answering.join()
+        return asked
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalRunSource, "request", accepted)
+        assert main(["steer", folder.name, "checkpoint", "--timeout", "0.3"]) == 3
+    assert "has not done it yet" in capsys.readouterr().out
+    assert main(["steer", folder.name, "pause", "--timeout", "0.3"]) == 3
+    assert "has not answered" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -117,6 +131,15 @@ def test_a_running_run_is_not_resumed(rltui, running):
     folder, _ = running
     done = rltui("train", "--resume", folder.name)
     assert done.returncode == 2 and f"pid {os.getpid()}" in done.err and "Stop it first" in done.err
+
+
+def test_a_run_that_has_just_ended_is_resumed_once_its_coordinator_let_go_of_it(here, monkeypatch):
+    folder = here / "runs" / "x-rl_0123456789abcdef"
+    with RunLock(folder) as lock, RunWriter(folder, job_id="rl_0123456789abcdef", label="x") as writer:
+        writer.status(state="cancelled", phase="done", end_reason="stopped")
+        monkeypatch.setattr(resuming.time, "sleep", lambda seconds: lock.release())
+        assert resuming._check_ended(folder, take_over=False) is False
+        assert not writer.paths.lock.exists()
 
 
 def test_a_run_without_a_checkpoint_is_not_resumed(rltui, here):

@@ -15,6 +15,7 @@ import pytest
 
 from rltui.cli.main import main
 from tests.taskapp.conftest import serving
+from trainer.taskapp import scan
 from trainer.taskapp.builtin import facts
 from trainer.taskapp.server import create_task_app
 
@@ -44,13 +45,13 @@ def served(*args, **env):
         text=True,
         env={**os.environ, **env},
     )
-    guard = threading.Timer(60, process.kill)
+    guard = threading.Timer(200, process.kill)
     guard.start()
     try:
         yield process
         children = psutil.Process(process.pid).children()
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert children and not any(child.is_running() for child in children)
         assert "Traceback" not in process.stderr.read()
     finally:
@@ -134,6 +135,7 @@ def test_scan_finds_task_apps_and_nothing_else(capsys, monkeypatch):
             await send({"type": "http.response.body", "body": b"<html>"})
 
     monkeypatch.setenv("ENVIRONMENT_API_KEY", "k" * 16)
+    monkeypatch.setattr(scan, "TIMEOUT_S", 30.0)  # on a busy machine
     with serving(create_task_app(facts.build_config())) as app, serving(other) as page:
         ports = [int(url.rpartition(":")[2]) for url in (app, page)]
         for port in ports:

@@ -8,11 +8,20 @@ import select
 import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import rltui.launch.local
+from rltui.cli import train
+from rltui.cli.follow import Interrupts
+from rltui.cli.main import main
+from rltui.cli.resuming import await_attempt
+from rltui.cli.start import launch
 from tests.cli.conftest import command, environment, last_object
+from tests.cli.with_fake import FAKE
 from tests.waiting import until
 from trainer.rundir.process import ProcessId, start_time_of
 
@@ -241,7 +250,7 @@ def test_the_last_line_of_the_log_is_not_why_a_coordinator_was_killed(rltui):
 
 
 def test_detach_returns_while_the_run_goes_on(rltui, here):
-    slow = {"FAKE_STEPS": "400"}
+    slow = {"FAKE_STEPS": "4000"}
     done = rltui("train", "my.toml", "--detach", "--json", fake="ok", env=slow)
     assert done.returncode == 0, done.err
     found = last_object(done.out)
@@ -256,10 +265,10 @@ def test_detach_returns_while_the_run_goes_on(rltui, here):
 
 
 def test_it_outlives_its_caller_and_its_terminal(here):
-    caller = started(fake="ok", env={"FAKE_STEPS": "400"}, start_new_session=True)
+    caller = started(fake="ok", env={"FAKE_STEPS": "4000"}, start_new_session=True)
     status = until(lambda: (s := the_status()) and s["step"] and s)
     os.killpg(caller.pid, signal.SIGHUP)
-    caller.wait(20)
+    caller.wait(60)
     beat = the_status()["beat"]
     assert until(lambda: the_status()["beat"] > beat)
     os.kill(status["pid"], signal.SIGTERM)
@@ -267,10 +276,10 @@ def test_it_outlives_its_caller_and_its_terminal(here):
 
 
 def test_ctrl_c_stops_the_run_cleanly(here):
-    caller = started(fake="ok", env={"FAKE_STEPS": "400"})
+    caller = started(fake="ok", env={"FAKE_STEPS": "4000"})
     until(lambda: (s := the_status()) and s["step"])
     caller.send_signal(signal.SIGINT)
-    out, _ = caller.communicate(timeout=30)
+    out, _ = caller.communicate(timeout=60)
     assert caller.returncode == 130
     assert "Ctrl-C: stopping" in out
     assert "cancelled (stopped)" in out
@@ -280,13 +289,50 @@ def test_ctrl_c_stops_the_run_cleanly(here):
     assert json.loads(recorded[-1])["step"] == status["step"]
 
 
+def test_ctrl_c_before_the_run_is_followed_stops_it_all_the_same(here, monkeypatch, capsys):
+    runs, say = [], train.say
+    argv = [sys.executable, str(FAKE)]
+    monkeypatch.setenv("FAKE_STEPS", "4000")
+    monkeypatch.setattr(
+        rltui.launch.local,
+        "trainer_argv",
+        lambda job: [*argv, "--run-dir", str(job.folder), "--job-id", job.job_id],
+    )
+    monkeypatch.setattr(train, "launch", lambda plan: runs.append(launch(plan)) or runs[-1])
+
+    def interrupted(line, stream):
+        say(line, stream)
+        if line.startswith("run "):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(train, "say", interrupted)
+    try:
+        assert main(["train", "my.toml"]) == 130
+        assert runs[0].exit_code() is not None
+    finally:
+        runs[0].kill()
+    assert "Ctrl-C: stopping" in capsys.readouterr().out
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_before_a_resumed_run_begins_ends_it():
+    """While the status is still that of the attempt before."""
+    ends, heard = [], Interrupts()
+    source = SimpleNamespace(status=lambda: {"state": "cancelled", "attempt": 1})
+    run = SimpleNamespace(source=source, stop=lambda: ends.append(-15), exit_code=lambda: ends[-1] if ends else None)
+    heard.count = 1
+    with pytest.raises(KeyboardInterrupt):
+        await_attempt(SimpleNamespace(attempt=2), run, heard)
+    assert ends == [-15]
+
+
 def test_a_second_ctrl_c_kills(here):
     caller = started(fake="deaf", env={"FAKE_STEPS": "4000"})
     status = until(lambda: (s := the_status()) and s["step"] and s)
     caller.send_signal(signal.SIGINT)
     assert "Ctrl-C: stopping" in until(lambda: _line_with(caller, "Ctrl-C"))
     caller.send_signal(signal.SIGINT)
-    caller.communicate(timeout=40)
+    caller.communicate(timeout=60)
     assert caller.returncode == 130
     assert start_time_of(status["pid"]) != status["start_time"]
 
@@ -310,18 +356,22 @@ def test_stop_says_when_nothing_answers_and_now_kills(rltui, here):
 
 
 def test_show_follow_leaves_the_run_alone(rltui, here):
-    done = rltui("train", "my.toml", "--detach", "--json", fake="ok", env={"FAKE_STEPS": "30"})
-    found = last_object(done.out)
-    shown = rltui("show", found["job_id"], "--follow")
-    assert shown.returncode == 0
-    assert "step 30/30" in shown.out
-    assert "succeeded" in shown.out
+    slow = {"FAKE_STEPS": "30", "FAKE_HOLD": f"0:{here}/go-on"}
+    found = last_object(rltui("train", "my.toml", "--detach", "--json", fake="ok", env=slow).out)
+    words = command(None, "show", found["job_id"], "--follow")
+    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as showing:
+        assert showing.stdout.readline()
+        (here / "go-on").touch()
+        shown = showing.stdout.read()
+    assert showing.returncode == 0
+    assert "step 30/30" in shown
+    assert "succeeded" in shown
 
 
 # On a terminal
 
 
-def on_a_terminal(args, env, columns=100):
+def on_a_terminal(args, env, columns=100, seen_by=lambda seen: None):
     """Everything that `rltui` writes to a terminal of that many columns, and its exit code."""
     pid, fd = pty.fork()
     if pid == 0:
@@ -338,12 +388,17 @@ def on_a_terminal(args, env, columns=100):
         if not part:
             break
         seen += part
+        seen_by(seen)
     os.close(fd)
     return seen.decode(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_a_terminal_gets_one_live_line_and_keeps_one_an_iteration(here):
-    text, code = on_a_terminal(["train", "my.toml"], {"FAKE_PACE_S": "0.4"})
+    def go_on(seen):
+        if b"step 1/4" in seen:
+            (here / "go-on").touch()
+
+    text, code = on_a_terminal(["train", "my.toml"], {"FAKE_HOLD": f"1:{here}/go-on"}, seen_by=go_on)
     assert code == 0
     left = [line.rpartition("\r")[2].removeprefix("\x1b[K") for line in text.split("\r\n")]
     assert [line.split()[1] for line in left if line.startswith("step")] == ["2/4", "4/4"]

@@ -10,13 +10,13 @@ import pytest
 
 from rltui.cli import common
 from rltui.cli.main import main
-from rltui.cli.progress import duration
 from rltui.doctor.checkup import Checkup
 from rltui.model.now import now_lines
 from rltui.model.overview_view import PLANS
 from rltui.model.run import RunModel
 from rltui.sources.local import LocalRunSource
 from rltui.text import width
+from rltui.words import duration
 from tests.cli.conftest import last_object
 from trainer.rundir import synth_attempt
 from trainer.rundir.layout import RunPaths

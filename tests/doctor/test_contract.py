@@ -6,9 +6,9 @@ import re
 
 from rltui.doctor.rules import RULES
 from rltui.doctor.rules.policy import REASONS
-from rltui.doctor.rules.throughput import EDGES
 from rltui.doctor.rules.tokens import PLAIN
 from rltui.doctor.ways import WAYS
+from rltui.model.edges import EDGES
 from tests.doctor.records import CONFIG, record
 from tests.doctor.test_rules import FIRES, read
 from trainer.config.keys import all_keys

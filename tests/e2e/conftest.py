@@ -114,7 +114,7 @@ class Trainer:
             cwd=self.folder,
         )
 
-    def finish(self, process: subprocess.Popen, run_dir: Path, timeout: float = 120) -> Finished:
+    def finish(self, process: subprocess.Popen, run_dir: Path, timeout: float = 300) -> Finished:
         out, err = process.communicate(timeout=timeout)
         return Finished(process.returncode, [json.loads(line) for line in out.splitlines()], err, run_dir)
 

@@ -5,25 +5,28 @@ import time
 from pathlib import Path
 
 from tests.e2e.test_faults import wait_for
+from tests.waiting import until
 from trainer.rundir import RunReader, answer, ask
 
+AHEAD_S = 3600  # as of another machine, or one whose clock is set back once the run has begun
+CLOCK_AHEAD = f"import time\nright = time.time\ntime.time = lambda: right() + {AHEAD_S}"
 
-def answered(run_dir: Path, control_id: str, timeout: float = 60) -> tuple[str, dict]:
+
+def answered(run_dir: Path, control_id: str, timeout: float = 180) -> tuple[str, dict]:
     """done or refused, and the data of that event."""
     reader, deadline = RunReader(run_dir), time.monotonic() + timeout
     while time.monotonic() < deadline:
         state, data = answer(reader.events(0, 100_000), control_id)
         if state in ("done", "refused"):
-            assert (run_dir / "control" / "done" / f"{control_id}.json").is_file()
+            until((run_dir / "control" / "done" / f"{control_id}.json").is_file)  # it is told a moment before
             return state, data
         time.sleep(0.1)
     raise AssertionError(f"{control_id} is {state} after {timeout} s")
 
 
-def test_a_run_is_steered(trainer):
-    process, run_dir = trainer.start(
-        "training.iterations_per_epoch=500", "training.batch_size=4", "training.log_interval=1"
-    )
+def test_a_run_is_steered_also_by_whoever_has_another_clock(trainer):
+    sets = ["training.iterations_per_epoch=500", "training.batch_size=4", "training.log_interval=1"]
+    process, run_dir = trainer.start(*sets, first=CLOCK_AHEAD)
 
     def say(action: str, **args) -> tuple[str, dict]:
         return answered(run_dir, ask(run_dir, action, args, client="test"))
@@ -43,7 +46,7 @@ def test_a_run_is_steered(trainer):
     assert say("pause")[0] == "done"
     status = json.loads((run_dir / "status.json").read_text())
     assert (status["state"], status["phase"], status["paused"]["reason"]) == ("paused", "paused", "request")
-    assert status["paused"]["by"]["client"] == "test" and status["paused"]["since"] <= time.time()
+    assert status["paused"]["by"]["client"] == "test" and status["paused"]["since"] <= time.time() + AHEAD_S
     assert say("pause")[1]["reason"] == say("evaluate")[1]["reason"] == "wrong_state"
     paused_at = RunReader(run_dir).metrics()[-1]["step"]
     asked = ask(run_dir, "checkpoint", {}, client="test")
@@ -77,12 +80,15 @@ def test_a_run_is_steered(trainer):
     types = [event["type"] for event in run.lines("events.jsonl")]
     assert types[-1] == "rl.job.cancelled" and list((run_dir / "control").glob("*.json")) == []
 
+    left = ask(run_dir, "stop", client="test")  # nobody is there to take it
     process, _ = trainer.resume(run_dir)
     reached = run.status["step"]
     wait_for(run_dir, lambda status: status["attempt"] == 2 and status["step"] > reached)
     late = ask(run_dir, "kill", client="test")
     run = trainer.finish(process, run_dir)
     assert run.status["end_reason"] == "killed" and answered(run_dir, late)[0] == "done"
+    state, data = answered(run_dir, left)
+    assert (state, data["reason"]) == ("refused", "expired")
     assert [line["optim/lr"] for line in RunReader(run_dir).metrics() if "optim/lr" in line][-1] == 2e-4
 
 

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from tests.e2e.conftest import APP, living
+from tests.waiting import until
 from trainer.models import resolve_model
 from trainer.rundir import RunReader
 
@@ -33,8 +34,8 @@ def test_a_task_app_that_is_down(trainer):
     quick = "import trainer.taskapp.client as client\nclient.GATE_WAITS_S = (0.1, 0.2)"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    run = trainer.finish(*trainer.start(f"services.task_url={url}", first=quick))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"  # held, so that nobody else takes it, and nobody listens
+        run = trainer.finish(*trainer.start(f"services.task_url={url}", first=quick))
     check(run, code=3, state="failed", says="Start the task app, or correct services.task_url")
 
 
@@ -61,7 +62,9 @@ def test_a_task_app_whose_episodes_all_fail(trainer, fault, says):
 
 @pytest.mark.slow
 def test_a_task_app_that_hangs(trainer):
-    run = trainer.run("rollout.timeout_s=1", "rollout.max_retries=0", env={"DIGIT_APP_FAULT": "hang"})
+    once = "import trainer.recorder\ntrainer.recorder.EXCLUDED_S = 3600.0"
+    hang = ("rollout.timeout_s=1", "rollout.max_retries=0")
+    run = trainer.finish(*trainer.start(*hang, env={"DIGIT_APP_FAULT": "hang"}, first=once))
     status = check(run, code=3, state="failed", says="the first 8 tries all failed")
     assert status["episodes"]["excluded"] >= 8 and status["episodes"]["running"] == 0
     (told,) = [event["message"] for event in run.lines("events.jsonl") if event["type"] == "rl.rollout.excluded"]
@@ -167,22 +170,62 @@ def test_a_killed_coordinator_takes_its_children_along(trainer):
     wait_for(run_dir, lambda status: status and status["step"] >= 1)
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 20
-    while living(run_dir) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert living(run_dir) == []
+    until(lambda: living(run_dir) == [])
     for line in (run_dir / "metrics.jsonl").read_text().splitlines():
         json.loads(line)
 
 
-@pytest.mark.parametrize("role", ["learner", "inference"])
-def test_a_child_that_is_killed_ends_the_run_with_its_name(trainer, role):
-    process, run_dir = trainer.start("training.iterations_per_epoch=500")
-    status = wait_for(run_dir, lambda status: status and status["step"] >= 1 and status["children"])
+@pytest.mark.parametrize("role", ["learner", "inference", "taskapp"])
+def test_a_child_that_is_killed_ends_the_run_with_its_name_and_how_and_what_is_left_to_do(trainer, role):
+    first = "import trainer.inference.vllm.restarts as restarts\nrestarts.BACKOFF_S = ()"  # or the engine comes back
+    process, run_dir = trainer.start("training.iterations_per_epoch=500", "checkpoint.every_n_iters=1", first=first)
+    status = wait_for(run_dir, lambda status: status and status["last_checkpoint"] and status["children"])
     pid = next(child["pid"] for child in status["children"] if child["role"] == role)
     os.kill(pid, signal.SIGKILL)
-    name = {"learner": "learner", "inference": "engine"}[role]
-    check(trainer.finish(process, run_dir), code=3, state="failed", says=name)
+    name = {"learner": "learner", "inference": "engine", "taskapp": "task app"}[role]
+    run = trainer.finish(process, run_dir)
+    check(run, code=3, state="failed", says=name)
+    error = run.status["error"]
+    assert "(killed by signal 9)" in error["message"], error
+    assert "if nobody killed it, memory may have run out" in error["message"] + error["hint"]
+    assert "rltui train --resume" in error["hint"]
+
+
+def test_a_task_app_that_is_killed_while_it_starts_is_told_with_how_it_ended(trainer):
+    app = trainer.folder / "short_lived.py"
+    app.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    run = trainer.run(f"services.task_url={app}")
+    check(run, code=3, state="failed", says="ended while starting (killed by signal 9)")
+    assert "memory may have run out" in run.status["error"]["hint"]
+
+
+def test_an_engine_that_is_killed_while_it_loads_is_told_with_how_it_ended(trainer):
+    dies = "lambda *_: ['-c', 'import os; os.kill(os.getpid(), 9)']"
+    first = f"import trainer.inference.local as local\nlocal.LocalEngine._words = {dies}"
+    run = trainer.finish(*trainer.start(first=first))
+    check(run, code=3, state="failed", says="could not load builtin:tiny: the local engine process ended (killed by")
+
+
+def test_a_local_engine_that_is_killed_is_started_again_and_the_run_goes_on(trainer):
+    process, run_dir = trainer.start("training.iterations_per_epoch=6")
+    status = wait_for(run_dir, lambda status: status and status["step"] >= 2 and status["children"])
+    os.kill(next(child["pid"] for child in status["children"] if child["role"] == "inference"), signal.SIGKILL)
+    run = trainer.finish(process, run_dir)
+    check(run, code=0, state="succeeded", says="")
+    told = [event["message"] for event in run.lines("events.jsonl") if event["type"] == "rl.warning"]
+    assert any("killed by signal 9" in text and "it is started again at weight version" in text for text in told), told
+
+
+def test_a_learner_that_hangs_does_not_hold_up_a_stop(trainer):
+    soon = "import trainer.waiting as waiting\nwaiting.WHILE_ENDING, waiting.SLICE_S = (1.0, 0.0, 1.0), 0.2"
+    process, run_dir = trainer.start("training.iterations_per_epoch=500", first=soon)
+    status = wait_for(run_dir, lambda status: status and status["step"] >= 2 and status["children"])
+    pid = next(child["pid"] for child in status["children"] if child["role"] == "learner")
+    os.kill(pid, signal.SIGSTOP)
+    process.send_signal(signal.SIGTERM)
+    run = trainer.finish(process, run_dir)
+    check(run, code=3, state="failed", says=f"learner process {pid}, logs/learner-0.log")
+    assert "the learner did not give" in run.status["error"]["message"]
 
 
 def test_a_full_disk_pauses_the_run_and_room_lets_it_go_on(trainer, tmp_path):
@@ -211,7 +254,7 @@ def test_a_full_disk_pauses_the_run_and_room_lets_it_go_on(trainer, tmp_path):
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def wait_for(run_dir, ready, timeout=90):
+def wait_for(run_dir, ready, timeout=180):
     """The status document once `ready(status or None)` holds."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:

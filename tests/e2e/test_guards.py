@@ -7,11 +7,11 @@ tests/inference for restarts.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -32,18 +32,17 @@ class App:
     """The digit app as a process of its own that can be ended and started again at the same port."""
 
     def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.env = {"ENVIRONMENT_API_KEY": KEY}
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.env, self.port = {"ENVIRONMENT_API_KEY": KEY}, 0  # the first time any that is free
 
     def start(self) -> None:
         command = [sys.executable, "-m", "trainer.taskapp", "serve", str(APP), "--host", "127.0.0.1"]
         self.process = subprocess.Popen(
             [*command, "--port", str(self.port)], stdout=subprocess.PIPE, env={**os.environ, **self.env}, text=True
         )
-        assert json.loads(self.process.stdout.readline())["type"] == "ready"
+        ready = json.loads(self.process.stdout.readline())
+        assert ready["type"] == "ready"
+        self.url = ready["url"]
+        self.port = urlsplit(self.url).port
 
     def end(self) -> None:
         self.process.kill()

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from tests.e2e.judge_server import ScriptedJudge, chat, scores
 from tests.e2e.test_faults import check, wait_for
-from tests.e2e.test_resume import EXACT, kill, learned
+from tests.e2e.test_resume import EXACT, KILLED_WITHIN_AN_ITERATION, killed, learned
 from tests.inference.vllm_tools import needs_vllm
 from tests.judge.test_prompt import INJECTION, fenced, marked
 from trainer.judge.agreement import spearman
@@ -137,7 +137,8 @@ def bad(place: int, times: int) -> Response:
 
 def test_answers_without_scores_exclude_the_episode_and_are_never_0(trainer):
     with ScriptedJudge(bad).serving() as server:
-        run = trainer.run(*server.sets, "evaluation.every_n_iters=0")
+        once = "import trainer.recorder\ntrainer.recorder.EXCLUDED_S = 3600.0"
+        run = trainer.finish(*trainer.start(*server.sets, "evaluation.every_n_iters=0", first=once))
     assert run.code == 0, run.stderr
     lost = [episode for episode in episodes(run) if episode["exclusion"]]
     assert len(lost) == 4
@@ -244,9 +245,8 @@ def test_a_rubric_that_nobody_has_is_refused_before_any_model_is_loaded(trainer)
 def test_a_killed_run_goes_on_and_pays_for_no_answer_twice(trainer):
     with ScriptedJudge().serving() as server:
         sets = (*EXACT, *server.sets, "training.iterations_per_epoch=4", "evaluation.every_n_iters=0")
-        process, run_dir = trainer.start(*sets)
-        wait_for(run_dir, lambda status: status and status["step"] >= 6)  # the checkpoint is of step 4
-        kill(process, run_dir)
+        process, run_dir = trainer.start(*sets, first=KILLED_WITHIN_AN_ITERATION)  # the checkpoint is of step 4
+        killed(process, run_dir)
         paid = {line["key"] for line in RunReader(run_dir).judge_after().rows if line["status"] == "ok"}
         before = len(server.bodies)
         run = trainer.finish(*trainer.resume(run_dir))

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from tests.e2e.conftest import Trainer, living
 from tests.e2e.test_faults import wait_for
+from tests.waiting import until
 from trainer.models import resolve_model
 from trainer.rundir import RunReader, verify_checkpoint
 
@@ -36,6 +38,16 @@ async def save_and_die(self, **what):
         os.kill(os.getpid(), signal.SIGKILL)
 Saver.save = save_and_die
 """
+KILLED_WITHIN_AN_ITERATION = """
+import os, signal
+from trainer.recorder import Recorder
+step_done = Recorder.step_done
+def step_done_and_die(self, result, *args, **options):
+    step_done(self, result, *args, **options)
+    if result.step == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+Recorder.step_done = step_done_and_die
+"""
 STOPPED_IN_THE_LAST_EVALUATION = """
 import os, signal
 from trainer.evaluation import Evaluator
@@ -45,6 +57,15 @@ async def begin_and_stop(self, iteration):
     if iteration == 2:
         os.kill(os.getpid(), signal.SIGTERM)
 Evaluator.begin = begin_and_stop
+"""
+KILLED_ONCE_A_FOLDER_IS_RENAMED = """
+import os, signal
+rename = os.rename
+def rename_and_die(source, target, **options):
+    rename(source, target, **options)
+    if os.path.basename(target) == "{}":
+        os.kill(os.getpid(), signal.SIGKILL)
+os.rename = rename_and_die
 """
 # A canary also looks at what a resumed attempt sends first, so its turns come at other steps.
 MEASURED = ("time", "throughput/", "trainer/idle_ratio", "rollouter/idle_ratio", "system/", "attempt", "canary/")
@@ -83,11 +104,13 @@ def whole(tmp_path_factory) -> tuple[Trainer, Path]:
 
 def kill(process, run_dir: Path) -> None:
     process.kill()
+    killed(process, run_dir)
+
+
+def killed(process, run_dir: Path) -> None:
+    """Its end, by itself too, and that of all that it started."""
     process.wait()
-    deadline = time.monotonic() + 20
-    while living(run_dir) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert living(run_dir) == []
+    until(lambda: living(run_dir) == [])
 
 
 def check_equal(run_dir: Path, whole: Path) -> None:
@@ -105,14 +128,13 @@ def check_equal(run_dir: Path, whole: Path) -> None:
 
 def test_a_killed_run_equals_an_uninterrupted_one(whole):
     trainer, expected = whole
-    process, run_dir = trainer.start(*EXACT)
-    wait_for(run_dir, lambda status: status and status["step"] >= 6)  # the checkpoint is of step 4 or 8
-    kill(process, run_dir)
+    process, run_dir = trainer.start(*EXACT, first=KILLED_WITHIN_AN_ITERATION)
+    killed(process, run_dir)
     run = trainer.finish(*trainer.resume(run_dir))
     assert run.code == 0, run.stderr
     check_equal(run_dir, expected)
     (resumed,) = [event for event in run.lines("events.jsonl") if event["type"] == "rl.resumed"]
-    assert resumed["data"]["attempt"] == 2 and resumed["data"]["from_step"] in (4, 8) and resumed["attempt"] == 2
+    assert resumed["data"]["attempt"] == 2 and resumed["data"]["from_step"] == 4 and resumed["attempt"] == 2
     for name in ("resolved", "environment"):
         assert (run_dir / f"{name}.1.json").is_file() and (run_dir / f"{name}.json").is_file()
     assert json.loads((run_dir / "environment.json").read_text())["attempt"] == 2
@@ -142,6 +164,24 @@ def test_a_run_stopped_in_its_last_evaluation_has_its_best_once_it_is_resumed(tr
     assert best["step"] == results["best_step"] == run.status["step"] and best["reward"] == results["best_reward"]
     [checkpoint] = RunReader(run.run_dir).checkpoints()
     assert checkpoint.is_best and checkpoint.eval_reward == best["reward"] and verify_checkpoint(checkpoint.path) == []
+
+
+@pytest.mark.parametrize("renamed", [".step_2.old", pytest.param("step_2", marks=pytest.mark.slow)])
+def test_a_run_killed_while_its_only_checkpoint_is_replaced_goes_on_by_the_command(trainer, renamed):
+    more = ("training.iterations_per_epoch=2", "evaluation.every_n_iters=2")
+    stopped = trainer.finish(*trainer.start(*more, first=STOPPED_IN_THE_LAST_EVALUATION))
+    [before] = RunReader(stopped.run_dir).checkpoints()
+    weights = {path.name: path.read_bytes() for path in before.path.glob("*.safetensors")}
+    process, run_dir = trainer.resume(stopped.run_dir, first=KILLED_ONCE_A_FOLDER_IS_RENAMED.format(renamed))
+    killed(process, run_dir)  # as the checkpoint is made anew, with the reward of its evaluation
+    assert process.returncode == -signal.SIGKILL and not (run_dir / "checkpoints/step_2/STABLE").exists()
+    command = [sys.executable, "-m", "rltui", "train", "--resume", str(run_dir), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["state"] == "succeeded"
+    [checkpoint] = RunReader(run_dir).checkpoints()
+    assert checkpoint.is_best and checkpoint.path == before.path and verify_checkpoint(checkpoint.path) == []
+    assert {path.name: path.read_bytes() for path in checkpoint.path.glob("*.safetensors")} == weights
 
 
 @pytest.mark.slow
@@ -255,7 +295,27 @@ def test_what_cannot_be_resumed_is_refused_in_words_and_changes_nothing(trainer,
     weights.write_bytes(data)
     said = refused(run_dir)
     assert f"{newest.path.name}/model.safetensors is damaged" in said
-    assert "start a new run from the weights in" in said or "start the run anew" in said or "--from" in said
+    assert "start a new run from them, rltui train" in said or "start the run anew" in said
+
+
+@pytest.mark.slow
+def test_the_way_on_from_a_damaged_checkpoint_is_a_command_that_works(trainer, tmp_path):
+    run = trainer.run("checkpoint.every_n_iters=1", "training.iterations_per_epoch=3", "evaluation.instances=1")
+    assert run.code == 0, run.stderr
+    newest = RunReader(run.run_dir).checkpoints()[-1]
+    (newest.path / "model.safetensors").write_bytes(b"x")
+    process, _ = trainer.resume(run.run_dir, "training.iterations_per_epoch=4")
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 2 and "step_3/model.safetensors is damaged" in said
+    command = shlex.split(said[said.index("rltui train ") :].splitlines()[0])
+    sets = ["--set", "training.iterations_per_epoch=1", "--set", f"logging.runs_dir={tmp_path}/runs"]
+    begun = subprocess.run(
+        [sys.executable, "-m", *command, *sets, "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert begun.returncode == 0, begun.stderr
+    (after,) = (tmp_path / "runs").iterdir()
+    resolved = json.loads((after / "resolved.json").read_text())
+    assert resolved["values"]["policy"]["source"]["value"].endswith("checkpoints/step_2")
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """`python -m tests.faults --json [--seed S] [--count N] [--out FILE]`: faults into runs, one run at a time.
 
-Prints, last, {injections, losses, hangs, orphans, by_kind}. `--out` is written after every run, and what stands in it
-is not played again: a seed is a run. Without mounts or vLLM, the faults that need them are left out.
+Prints, last, {injections, losses, hangs, orphans, by_kind, by_moment}. `--out` is written after every run, and what
+stands in it is not played again: a seed is a run. Without mounts or vLLM, the faults that need them are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 
 from tests.faults.machine import SHM, can_mount, mount_disk, unmount, with_own_mounts
 from tests.faults.plan import MOUNTED, draw
-from tests.faults.story import Outcome, Story
+from tests.faults.scene import Outcome
+from tests.faults.story import Story
 from trainer.inference.vllm.process import is_installed
 
 
@@ -43,8 +44,9 @@ def play(seed: int, room: int, *, keep: Path | None) -> Outcome:
 def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     kinds = Counter(kind for run in runs for kind in run["injections"])
     counts = {name: sum(len(run[name]) for run in runs) for name in ("injections", "losses", "hangs", "orphans")}
+    moments = Counter(moment for run in runs for moment in run["moments"])
     without = {} if can_mount() else {"not_allowed": list(MOUNTED)}
-    return {**counts, "by_kind": dict(sorted(kinds.items())), **without}
+    return {**counts, "by_kind": dict(sorted(kinds.items())), "by_moment": dict(moments), **without}
 
 
 def main() -> int:
@@ -54,7 +56,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200, help="injections in all")
     parser.add_argument("--out", type=Path, help="every run, written as it ends; runs in it are not played again")
     parser.add_argument("--keep", type=Path, help="where the folders of runs go in which something was found")
-    with_own_mounts(sys.argv[1:])
+    with_own_mounts("tests.faults", sys.argv[1:])
     arguments = parser.parse_args()
     if can_mount():
         mount_disk(SHM, "512m")  # vLLM wants 160

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 FILES = {
@@ -27,6 +29,26 @@ def damage_line(run: Path, name: str, draw: float, *, torn: bool) -> tuple[str, 
     with path.open("ab") as file:
         file.write(last[: 1 + int(draw * len(last) * 0.8)] if torn else b"\x00{" + last[2:] + b"\n")
     return name, size
+
+
+def cut_last_line(run: Path, name: str, draw: float, newest: int) -> bool:
+    """Takes the end of the last line, as a machine that loses its power does with what it had not written yet.
+
+    Only where that line is of no account once the run goes on from the checkpoint of step `newest`, which was written
+    after all that is. False: it is not so.
+    """
+    path = run / name
+    lines = path.read_bytes().split(b"\n") if path.is_file() else []
+    if len(lines) < 3 or lines[-1]:
+        return False
+    try:
+        last = json.loads(lines[-2])
+    except ValueError:
+        return False
+    if last["step"] <= newest or last.get("type") == "rl.resumed":
+        return False
+    os.truncate(path, path.stat().st_size - 1 - int(draw * (len(lines[-2]) - 1)))
+    return True
 
 
 def file_of(checkpoint: Path, which: str) -> Path:

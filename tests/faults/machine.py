@@ -25,8 +25,8 @@ WORDS = {
 VLLM = {"inference": ("vllm.entrypoints.openai.api_server",), "core": ("VLLM::EngineCore",)}
 
 
-def with_own_mounts(arguments: list[str]) -> None:
-    """Goes on as a program in a mount namespace of its own, where that is allowed: nothing stays mounted after it."""
+def with_own_mounts(module: str, arguments: list[str]) -> None:
+    """Goes on as `module` in a mount namespace of its own, where that is allowed: nothing stays mounted after it."""
     unshare = shutil.which("unshare")
     if OWN_MOUNTS in os.environ or unshare is None:
         return
@@ -34,7 +34,7 @@ def with_own_mounts(arguments: list[str]) -> None:
     tried = subprocess.run([*words, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True)
     if tried.returncode == 0:
         os.environ[OWN_MOUNTS] = "1"
-        os.execv(unshare, [*words, sys.executable, "-m", "tests.faults", *arguments])
+        os.execv(unshare, [*words, sys.executable, "-m", module, *arguments])
 
 
 def can_mount() -> bool:
@@ -78,14 +78,14 @@ def filled(folder: Path) -> Iterator[None]:
 
 def marked(mark: str, session: int = 0) -> dict[int, list[str]]:
     """Command lines, by pid, of the living processes that carry the mark, or are of that session: one that gives
-    itself a title has no environment left to read."""
+    itself a title has no environment left to read. Session 0 is the machine's own, and stands for none."""
     wanted, found = f"{MARK}={mark}".encode(), {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with suppress(OSError):
             state, _, _, session_of = _stat(int(entry.name))[:4]
-            ours = int(session_of) == session or wanted in (entry / "environ").read_bytes().split(b"\0")
+            ours = 0 < session == int(session_of) or wanted in (entry / "environ").read_bytes().split(b"\0")
             if ours and state not in "ZX":
                 found[int(entry.name)] = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
     return found

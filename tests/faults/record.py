@@ -13,6 +13,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.faults.durations import wrong_durations
+
 Json = dict[str, Any]
 Places = set[tuple[str, int]]  # (file, byte) of what was damaged on purpose
 INDEX, UPDATE = 512, 320
@@ -29,15 +31,16 @@ class Record:
         self.groups = self._lines("rollouts/groups.jsonl")
         self.index = self._lines("rollouts/index.jsonl", INDEX)
         self.updates = self._lines("rollouts/updates.jsonl", UPDATE)
-        self._lines("judge.jsonl")
-        for path in sorted((folder / "rollouts").glob("text-*.jsonl")):
-            self._lines(f"rollouts/{path.name}")
+        self.judged = self._lines("judge.jsonl")
+        names = sorted(path.name for path in (folder / "rollouts").glob("text-*.jsonl"))
+        self.texts = [line for name in names for line in self._lines(f"rollouts/{name}")]
         self.status: Json = json.loads((folder / "status.json").read_text())
         resumed = [event for event in self.events if event["type"] == "rl.resumed"]
         self.resumes = [(event["data"]["attempt"], event["data"]["from_step"]) for event in resumed]
 
-    def check(self, *, iterations: int, episodes: int, updates: int) -> list[str]:
-        """Of a run that succeeded: `episodes` an iteration, `updates` optimizer steps an iteration."""
+    def check(self, *, iterations: int, episodes: int, updates: int, lived_s: float) -> list[str]:
+        """Of a run that succeeded: `episodes` an iteration, `updates` optimizer steps an iteration, in `lived_s` real
+        seconds of all attempts."""
         self._check_events()
         self._check_rows()
         self._check_groups(iterations, episodes)
@@ -45,6 +48,7 @@ class Record:
         self._check_status(iterations, iterations * updates, iterations * episodes)
         self._check_checkpoints(iterations * updates)
         self._check_leftovers()
+        self.problems += wrong_durations(self.status, self.texts, self.index, self.judged, lived_s)
         return self.problems
 
     # --- lines ----------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ async def asked(answer: bytes, then: bytes) -> None:
     given_ = iter([answer])
     async with (
         raw_server(lambda request, n: next(given_, then)) as url,
-        TaskAppClient(url, api_key=KEY, timeout_s=10.0, max_connections=2) as app,
+        TaskAppClient(url, api_key=KEY, timeout_s=30.0, max_connections=2) as app,
     ):
         try:
             parsed = await app.rollout(request_body(CID))
@@ -124,7 +124,7 @@ async def asked(answer: bytes, then: bytes) -> None:
     answer=answers(*({**body, **ECHOES} for body in ROLLOUTS)), then=answers(TASK_INFO, {"healthy": True}, [TASK_INFO])
 )
 def test_a_task_apps_answer_is_valid_or_has_a_code(answer: bytes, then: bytes) -> None:
-    with within(60):
+    with within(120):
         asyncio.run(asked(answer, then))
 
 
@@ -154,7 +154,7 @@ async def judged(judge: Judge, records: list[Any], clock: Any) -> None:
         msgspec.json.encode(given_.record())
     finally:
         await judge.close()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     for line in records:
         msgspec.json.encode(line)
         assert len(line.reply or "") <= 2_000
@@ -187,7 +187,7 @@ model_answers = st.one_of(
 @examples(20)
 @given(script=st.lists(service_answers, min_size=1, max_size=2))
 def test_a_judge_service_scores_within_0_and_1_or_fails_by_a_code(script: list[bytes]) -> None:
-    with within(60):
+    with within(120):
         asyncio.run(from_service(script))
 
 
@@ -195,5 +195,5 @@ def test_a_judge_service_scores_within_0_and_1_or_fails_by_a_code(script: list[b
 @given(script=st.lists(model_answers, min_size=1, max_size=2))
 def test_a_model_as_judge_scores_within_0_and_1_or_fails_by_a_code(script: list[bytes]) -> None:
     assert {criterion["id"] for criterion in CRITERIA}
-    with within(60):
+    with within(120):
         asyncio.run(from_model(script))

@@ -73,7 +73,7 @@ def given_values(loaded: Loaded) -> dict[str, Any]:
 @examples(40)
 @given(text=texts)
 def test_a_file_is_a_valid_config_or_has_errors_with_their_place(text: str) -> None:
-    with within(30):
+    with within(120):
         try:
             loaded = load_text(text, "my.toml", environ={}, device="cpu", follow_env_file=False)
         except ConfigError as error:
@@ -112,7 +112,7 @@ VERBS = (
 def test_commands_on_a_file_do_it_or_leave_it_as_it_was(raw: bytes, verb: list[str]) -> None:
     """Whatever its bytes are. What is written parses, and says what was asked."""
     out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as place, within(30):
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as place, within(120):
         patch.setenv("RLTUI_TRACEBACK", "1")
         file = Path(place, "my.toml")
         file.write_bytes(raw)

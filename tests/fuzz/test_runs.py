@@ -123,7 +123,7 @@ def command(verb: list[str], folder: Path, whole: Path) -> list[str]:
 
 def answered(words: list[str]) -> None:
     """Data or a clean error, in time: one JSON object on stdout, no control character in what a person reads."""
-    with within(30):
+    with within(120):
         code, out, err = called(*words)
     assert code in (0, 1, 2, 3), (code, err)
     assert "fault of its own" not in err and "Traceback" not in err, err
@@ -163,7 +163,7 @@ def read_all(reader: RunReader) -> dict[str, Any]:
 @given(data=st.data())
 def test_readers_raise_what_they_say(whole: dict[str, Path], data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(whole)))
-    with copied(whole[kind]) as folder, within(30):
+    with copied(whole[kind]) as folder, within(120):
         for _ in range(data.draw(st.integers(1, 3))):
             damage(data, folder)
         reader = RunReader(folder)

@@ -26,7 +26,7 @@ from tests.fuzz.mutate import torn
 from tests.tui.app_driver import build, run_in, screen_text, type_at_once
 from tests.tui.configured_run import configured
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 KEYS = [chr(i) for i in range(33, 127)] * 2 + sorted(NAMED) * 4
 keys = st.one_of(
     st.sampled_from(KEYS),
@@ -140,7 +140,7 @@ async def driven(
     assert not app._exception, app._exception
 
 
-@examples(5)
+@examples(12)
 @given(
     size=sizes | st.just((120, 40)),
     opened=st.booleans(),
@@ -150,7 +150,7 @@ async def driven(
 def test_the_app_stands_whatever_is_typed(
     runs: Path, size: tuple[int, int], opened: bool, readonly: bool, what: list[tuple[str, Any]]
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as place, within(120):
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as place, within(300):
         home = Path(place)
         for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "HOME"):
             patch.setenv(name, str(home / name.lower()))
@@ -175,7 +175,7 @@ class Drained:
         return not any(what & select.POLLIN for _, what in self._poll.poll(0))
 
 
-@examples(20)
+@examples(60)
 @given(data=raw)
 def test_no_bytes_end_the_reading_of_the_terminal(data: bytes) -> None:
     """An exception in the driver's thread would leave an app that hears nothing more, and a traceback."""
@@ -186,7 +186,7 @@ def test_no_bytes_end_the_reading_of_the_terminal(data: bytes) -> None:
     with os.fdopen(here, "wb") as pipe:
         pipe.write(data)
     try:
-        with within(10):
+        with within(60):
             driver.run_input_thread()
     finally:
         os.close(there)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -75,6 +78,29 @@ def reference_logprobs(model: torch.nn.Module, prompt: list[int], completion: li
         logits = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1].float()
     logp = (logits / temperature).log_softmax(-1)
     return logp.gather(1, torch.tensor(completion).unsqueeze(1)).squeeze(1)
+
+
+@asynccontextmanager
+async def held(engine, after: int = 1) -> AsyncIterator[asyncio.Event]:
+    """Its calls get that many tokens, and the rest once the event is set: else one may be over before it is looked
+    at, on a machine that stands still."""
+    go_on, generate = asyncio.Event(), engine.generate
+
+    async def some(*args, **options):
+        count = 0
+        async with aclosing(generate(*args, **options)) as chunks:
+            async for chunk in chunks:
+                if count >= after:
+                    await go_on.wait()
+                count += len(chunk.token_ids)
+                yield chunk
+
+    engine.generate = some
+    try:
+        yield go_on
+    finally:
+        go_on.set()
+        engine.generate = generate
 
 
 def write_update(folder: Path, model: torch.nn.Module, names: list[str], scale: float = 1.5) -> dict[str, torch.Tensor]:

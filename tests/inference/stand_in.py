@@ -44,6 +44,9 @@ class Server:
         self.top = {65: -0.5, 7: -1.5}  # the likeliest tokens, for a call that asks
         self.models: dict | None = None  # other than the usual answer
         self.fails = lambda path: None
+        self.going, self.updating = asyncio.Event(), False  # not set: paused, and no call brings a token
+        self.going.set()
+        self.reached: dict[str, asyncio.Event] = {}  # by path: set as it is asked, whose answer never comes
         self.app = Starlette(routes=[Route("/{path:path}", self.answer, methods=["GET", "POST"])])
 
     async def answer(self, request):
@@ -61,11 +64,23 @@ class Server:
             return JSONResponse(served if self.models is None else self.models)
         if path == "/server_info":
             return JSONResponse({"vllm_config": self.options})
+        if path == "/is_paused":
+            return JSONResponse({"is_paused": not self.going.is_set()})
         self.calls.append(path + (f"?{request.url.query}" if request.url.query else ""))
         if path in self.broken:
+            self.updating &= path != "/update_weights"
             return JSONResponse({"error": {"message": "it broke"}}, 500)
         body = await request.json() if await request.body() else {}
         self.bodies.append(body)
+        if path in self.reached:
+            self.reached[path].set()
+            await asyncio.Event().wait()
+        if path in ("/pause", "/resume"):
+            (self.going.clear if path == "/pause" else self.going.set)()
+        if path in ("/start_weight_update", "/finish_weight_update"):
+            if self.updating == (path == "/start_weight_update"):
+                return JSONResponse({"error": {"message": "no such moment of an update"}}, 500)
+            self.updating = not self.updating
         if path == "/v1/chat/completions/render":
             return JSONResponse({"error": {"message": "roles must alternate"}}, 400)
         if path == "/inference/v1/generate":
@@ -79,6 +94,7 @@ class Server:
         return 0.0 if self.processed and sampling["top_k"] == 1 else -0.5
 
     async def text_stream(self, body):
+        await self.going.wait()
         logprobs = {"token_logprobs": [self.logprob(body)], "tokens": [""], "top_logprobs": [{}], "text_offset": [0]}
         for token in (65, 66):
             if body["logprobs"] and body["return_tokens_as_token_ids"]:
@@ -90,6 +106,7 @@ class Server:
         yield "data: [DONE]\n\n"
 
     async def stream(self, sampling):
+        await self.going.wait()
         if self.silent:
             await asyncio.Event().wait()
         tops = [{"token_id": t, "logprob": p} for t, p in self.top.items()] if sampling["logprobs"] else []

@@ -13,8 +13,9 @@ import openai
 import pytest
 import pytest_asyncio
 
-from tests.inference.conftest import reference_logprobs
+from tests.inference.conftest import held, reference_logprobs
 from tests.inference.toolmodel import ANSWER, ASK, PLAIN, PLAIN_ANSWER, RESULT, TOOLS, teach
+from tests.waiting import comes
 from trainer.inference.chat import Chat
 from trainer.inference.gateway import Gateway
 from trainer.inference.ledger import CallPolicy, CallRecord
@@ -137,13 +138,17 @@ async def test_openai_streams_text_and_tool_calls(world, async_client):
 
 async def test_openai_sync_streams_whole_characters(world):
     cid = world.open()
+    loop, parts = asyncio.get_running_loop(), []
 
-    def play() -> list[str]:
+    def play(go_on: asyncio.Event) -> None:
         client = openai.OpenAI(base_url=world.gateway.base_url(cid), api_key="any")
-        stream = client.chat.completions.create(model="any", messages=[PLAIN], stream=True)
-        return [c.choices[0].delta.content for c in stream if c.choices[0].delta.content]
+        for chunk in client.chat.completions.create(model="any", messages=[PLAIN], stream=True):
+            if chunk.choices[0].delta.content:
+                parts.append(chunk.choices[0].delta.content)
+                loop.call_soon_threadsafe(go_on.set)
 
-    parts = await asyncio.to_thread(play)
+    async with held(world.gateway._engine, after=3) as go_on:  # all at once would be one part
+        await asyncio.to_thread(play, go_on)
     assert "".join(parts) == PLAIN_ANSWER and len(parts) > 1 and not any("\ufffd" in part for part in parts)
     assert world.close(cid).calls[0].response["content"] == PLAIN_ANSWER
 
@@ -241,22 +246,21 @@ async def test_errors_are_the_sdks_own_and_are_not_tried_again(world, async_clie
 
 async def test_an_agent_that_stops_reading_aborts_its_call(world, async_client):
     cid = world.open(max_tokens=900, temperature=50.0)  # hot enough never to end by itself
-    stream = await async_client(cid).chat.completions.create(model="any", messages=[PLAIN], stream=True)
-    async for chunk in stream:
-        if chunk.choices[0].delta.content:
-            break
-    await stream.close()
     episode = world.gateway.ledger.find(cid)
-    async with asyncio.timeout(20):
-        while episode.partial:  # noqa: ASYNC110 - the state belongs to the code under test
-            await asyncio.sleep(0.001)
+    async with held(world.gateway._engine, after=20):
+        stream = await async_client(cid).chat.completions.create(model="any", messages=[PLAIN], stream=True)
+        async for chunk in stream:
+            if chunk.choices[0].delta.content:
+                break
+        await stream.close()
+        await comes(lambda: not episode.partial)
     (call,) = world.gateway.ledger.close(cid).calls
     assert call.finish_reason == "abort" and 0 < len(call.completion_token_ids) < 900
 
 
 async def test_plain_httpx_plays_a_tool_episode_at_the_full_address(world):
     cid = world.open()
-    async with httpx.AsyncClient(timeout=30) as http:
+    async with httpx.AsyncClient(timeout=120) as http:
         messages = [ASK]
         for _ in range(2):
             answer = await http.post(world.gateway.chat_url(cid), json={"messages": messages, "tools": TOOLS})

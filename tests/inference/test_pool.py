@@ -138,7 +138,7 @@ async def test_a_call_moves_before_its_first_token_and_fails_after_it(pool, fake
     fakes[1].generate = dies_first
     assert await play(pool, "mine") == [2, 9]
     fakes[2].die()
-    await asyncio.wait_for(asyncio.shield(pool.ended), 5)
+    await asyncio.wait_for(asyncio.shield(pool.ended), 60)
     with pytest.raises(EngineError, match="all 3 engine replicas are gone"):
         await play(pool)
     with pytest.raises(EngineError, match="all 3 engine replicas are gone"):

@@ -7,13 +7,17 @@ import os
 import signal
 
 import httpx
+import psutil
 import pytest
 
 from tests.inference.conftest import write_update
+from tests.waiting import comes, until
+from trainer.inference.engine import Sampling
 from trainer.inference.gateway import Gateway
 from trainer.inference.ledger import CallPolicy
 from trainer.inference.local import LocalEngine
 from trainer.inference.pool import EnginePool
+from trainer.inference.vllm import restarts
 
 
 @pytest.fixture
@@ -53,20 +57,31 @@ class Agent:
         return answer
 
 
-async def test_episodes_stay_on_their_replica_and_outlive_the_other_one(engines, pool, gateway, hf, tmp_path):
+async def test_episodes_stay_on_their_replica_and_outlive_the_other_one(
+    engines, pool, gateway, hf, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(restarts, "BACKOFF_S", ())  # one that ends is not started again
     served: list[tuple[int, str]] = []  # (replica, episode)
     for number, engine in enumerate(engines):
         spy(engine, number, served)
     async with httpx.AsyncClient() as http:
         agents = [Agent(gateway, http, f"cid-{i}") for i in range(4)]
-        for _ in range(2):
-            answers = await asyncio.gather(*(agent.ask() for agent in agents))
+        for engine in engines:  # none is done with a call before all have come
+            os.kill(engine.pid, signal.SIGSTOP)
+        asking = [asyncio.create_task(agent.ask()) for agent in agents]
+        await comes(lambda: len(served) == 4)
+        for engine in engines:
+            os.kill(engine.pid, signal.SIGCONT)
+        for answers in (await asyncio.gather(*asking), await asyncio.gather(*(agent.ask() for agent in agents))):
             assert [answer.status_code for answer in answers] == [200] * 4
         place = {cid: replica for replica, cid in served}
         assert sorted(place.values()) == [0, 0, 1, 1]  # the load is shared, and
         assert len(served) == 8 and {(r, c) for r, c in served} == {(r, c) for c, r in place.items()}  # nobody moved
 
-        os.kill(engines[0].pid, signal.SIGKILL)
+        os.kill(killed := engines[0].pid, signal.SIGKILL)
+        until(lambda: has_ended(killed))  # the loop stands still: it hears of the end as it asks
+        chunks = pool.generate([1, 2, 3], Sampling(1.0, 2, seed=1), affinity=next(c for c in place if not place[c]))
+        assert sum([len(chunk.token_ids) async for chunk in chunks]) == 2
         await asyncio.wait([engines[0].ended], timeout=30)
         assert pool.alive == [1] and [engine.state for engine in engines] == ["gone", "serving"]
         served.clear()
@@ -81,6 +96,13 @@ async def test_episodes_stay_on_their_replica_and_outlive_the_other_one(engines,
     records = [gateway.ledger.close(agent.cid) for agent in agents]
     assert [len(record.calls) for record in records] == [4, 3, 3, 3]
     assert all(call.prefix in ("first", "clean", "realign") for record in records for call in record.calls)
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def spy(engine: LocalEngine, number: int, served: list[tuple[int, str]]) -> None:

@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from tests.e2e.conftest import Trainer
 from tests.inference.conftest import random_prompt, reference_logprobs, write_update
 from tests.inference.test_vllm_lora import write_adapter
 from tests.inference.vllm_tools import START_S, complete, needs_vllm
+from tests.waiting import free_port
 from trainer.inference.engine import Chunk, ContextOverflow, EngineError, Sampling
 from trainer.inference.vllm import calls
 from trainer.inference.vllm.engine import VllmEngine
@@ -53,9 +53,7 @@ def documented() -> tuple[dict[str, str], list[str]]:
 @contextmanager
 def running(model: Path, log: Path, env: dict[str, str], options: list[str]) -> Iterator[str]:
     """The address of a server that is ended with its whole group."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", SERVER, "--model", str(model), "--host", "127.0.0.1", "--port", str(port)]
     command += ["--max-model-len", "512", "--dtype", "float32", *shlex.split(ON_CPU), *options]
     surroundings = {**os.environ, **IDLE, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", **env}
@@ -183,6 +181,38 @@ async def test_it_is_asked_whether_it_sees_our_files_and_lives_on_if_not(full, e
     monkeypatch.undo()
     assert gap(await complete(engine, random_prompt(0, 5)), hf).max() < 1e-3
     assert list((tmp_path / "weights").iterdir()) == []
+
+
+LEFT = """
+import asyncio, os, signal, sys
+from trainer.inference.vllm.http import VllmClient
+
+async def update():
+    client = VllmClient(sys.argv[1])
+    await client.call("POST", "/pause", mode="keep")
+    await client.call("POST", "/start_weight_update")
+    if sys.argv[2]:
+        await client.call("POST", "/update_weights", {"update_info": {"path": sys.argv[2]}})
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(update())
+"""
+
+
+@pytest.mark.parametrize("came", [False, True], ids=["no weights came", "weights came"])
+async def test_a_run_that_is_killed_in_an_update_holds_up_no_later_one(full, engine_at, hf, tmp_path, came):
+    changed = copy.deepcopy(hf)
+    update = write_update(tmp_path / "new", hf, UPDATED)
+    words = [sys.executable, "-c", LEFT, full, str(tmp_path / "new") if came else ""]
+    left = await asyncio.create_subprocess_exec(*words)
+    assert await asyncio.wait_for(left.wait(), 60) == -signal.SIGKILL
+    engine = await engine_at(full, "full")
+    changed.load_state_dict(update if came else {}, strict=False)
+    assert gap(await complete(engine, random_prompt(0, 5)), changed).max() < 1e-3
+    same = tmp_path / "same"
+    write_update(same, hf, UPDATED, scale=0.0)
+    await engine.load_weights(same, 1)  # as the next run begins
+    assert gap(await complete(engine, random_prompt(0, 5)), hf).max() < 1e-3
 
 
 @pytest.mark.parametrize("endpoint", [calls.TOKENS, calls.TEXT], ids=["ids", "text"])

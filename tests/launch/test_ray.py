@@ -14,6 +14,8 @@ import pytest
 from rltui.launch.base import Job, LaunchError
 from rltui.launch.ray import NO_FOLDER, RayLauncher, RayRun, entrypoint, environment
 from rltui.launch.ray_jobs import RayJobs, dashboard_of
+from rltui.launch.runs import find
+from rltui.sources.local import LocalRunSource
 
 
 class Dashboard:
@@ -119,6 +121,22 @@ def test_a_run_is_submitted_once_under_its_key_and_followed(board, job):
         assert RayRun(RayJobs(board.address), "rl_1-k1", job.folder).exit_code() == code
     run.stop()
     assert board.asked[-1] == "POST /api/jobs/rl_1-k1/stop"
+
+
+def test_whoever_looks_at_a_run_learns_from_the_dashboard_that_it_is_lost(board, job, monkeypatch):
+    run = RayLauncher(f"ray:{board.address}").start(job)
+    assert (job.folder / "ray.json").stat().st_mode & 0o777 == 0o600
+    source = find(str(job.folder)).source
+    silent = {"state": "running", "silent": True}
+    monkeypatch.setattr(LocalRunSource, "status", lambda source: dict(silent))
+    board.jobs[run.submission_id] = {"status": "RUNNING"}
+    assert source.status() == silent
+    board.jobs[run.submission_id] = {"status": "FAILED", "message": "the node died"}
+    status = find(str(job.folder)).source.status()
+    assert (status["state"], status["error"]["code"]) == ("failed", "process_lost")
+    assert "the node died" in status["error"]["message"] and "resumed" in status["error"]["hint"]
+    board.code = 500  # a dashboard that is gone says nothing
+    assert find(str(job.folder)).source.status() == silent
 
 
 def test_a_dashboard_that_is_gone_raises_nothing_while_a_run_is_watched(board, job):

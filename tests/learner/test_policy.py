@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -60,7 +62,8 @@ def test_lora_equals_stock_peft(settings, sequences, share, short, checkpointing
     (expected * upstream).sum().backward()
     wanted = {n: p.grad for n, p in stock.named_parameters() if p.requires_grad}
 
-    (batch,) = pack(sequences, 4096, share_prompts=share)
+    own = [replace(sequence, group=row) for row, sequence in enumerate(sequences)]  # no two have a prompt in common
+    (batch,) = pack(sequences if share else own, 4096)
     actual = policy.token_logprobs(batch).logp
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
     (actual * upstream).sum().backward()

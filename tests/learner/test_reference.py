@@ -92,7 +92,7 @@ async def test_a_process_of_its_own_gives_the_penalty_of_a_shared_one(settings, 
     wanted = shared.step(1, frames)
     process = ReferenceProcess(dedicated.settings, threads=1, sink=lambda _: None)
     try:
-        info = await process.start(120)
+        info = await process.start(300)
         assert info.trainable == 0 and info.parameters > 0
         await ReferencePool([process]).fill(frames)
         with pytest.raises(LearnerError, match="'batch'"):

@@ -24,7 +24,7 @@ def process(tmp_path: Path) -> Iterator[tuple[BlockingChannel, subprocess.Popen[
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         server.listen(1)
-        server.settimeout(60)
+        server.settimeout(300)
         child = subprocess.Popen(
             [sys.executable, "-m", "trainer.learner", "--socket", path, "--threads", "1"],
             env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"},
@@ -33,7 +33,7 @@ def process(tmp_path: Path) -> Iterator[tuple[BlockingChannel, subprocess.Popen[
         )
         try:
             connection, _ = server.accept()
-            connection.settimeout(120)
+            connection.settimeout(300)
             yield BlockingChannel(connection), child
         finally:
             child.kill()
@@ -77,7 +77,7 @@ def test_a_whole_conversation(process, settings, tmp_path: Path) -> None:
     assert reply["result"]["metrics"]["optim/lr"] == 0.25
 
     assert ask(channel, "stop")["type"] == "result"
-    assert child.wait(30) == 0
+    assert child.wait(60) == 0
     assert "Traceback" not in child.stderr.read()
 
 

@@ -34,3 +34,11 @@ def test_what_is_searched_for_ends_soon_on_any_line(text: str) -> None:
     assert not Finder("A+A+$", regex=True).matches("A" * 3_000 + "!")
     assert Finder("A+A+$", regex=True).matches("!" * 3_000 + "AA")
     assert Finder("x.*y.*z", regex=True).matches("-" * 3_000 + "x y z")  # in whichever piece
+
+
+def test_a_machine_that_is_busy_elsewhere_is_no_fault_of_the_expression():
+    def lines():
+        time.sleep(0.5)
+        yield 7, "abb"
+
+    assert Finder("b+", regex=True).first(lines()) == 7

@@ -208,7 +208,7 @@ def test_tokens_spell_their_text_and_say_why_a_mode_shows_nothing():
     assert not xray.missing and branch.value("ratio", 0) is None
     assert branch.value("ratio", 1) == pytest.approx(-0.1) and xray.spread["ratio"] == pytest.approx(0.1)
     assert xray.level("ratio", -0.1) == pytest.approx(0.0, abs=1e-9) and legend(xray, "ratio") == ("0.90", "1.11")
-    assert "ratio 0.9048" in readout(branch, 1) and "v7" in readout(branch, 1) and "not trained" in readout(branch, 0)
+    assert {"ratio 0.9048", "v7"} <= set(readout(branch, 1)) and "not trained" in readout(branch, 0)[-1]
     gone = xray_of(episode, {}, lambda ref: None, vocabulary)
     assert gone.missing["logprob"] == "token arrays were removed"
 

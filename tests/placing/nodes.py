@@ -23,7 +23,7 @@ for agent in agents:
 class HerePlacing(AgentPlacing):
     """`launcher`: a script in the place of the one above."""
 
-    def __init__(self, count: int, launcher: str = LAUNCHER, timeout_s: float = 30.0) -> None:
+    def __init__(self, count: int, launcher: str = LAUNCHER, timeout_s: float = 120.0) -> None:
         self.printed: list[bytes] = []
         super().__init__(count, timeout_s, self.printed.append)
         self._script = launcher

@@ -1,6 +1,7 @@
 """One episode through the real ledger, with a task app made of a function."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -97,6 +98,19 @@ async def test_an_episode_is_scored_and_recorded(made):
     episode = await player.play(TRAIN, never())
     assert recorded == [episode] and episode.exclusion is None
     assert (episode.total, episode.stop, episode.branches[0].ids) == (0.5, "completed", [1, 2, 3])
+
+
+async def test_a_play_is_as_long_as_it_took_though_the_wall_clock_is_set_back_meanwhile(made, monkeypatch):
+    app, player, _ = made(failures=1)
+    rollout, now = app.rollout, time.time()
+
+    async def rollout_and_jump(body):
+        monkeypatch.setattr(time, "time", lambda: now - 3600 * (1 + len(app.bodies)))
+        return await rollout(body)
+
+    app.rollout = rollout_and_jump
+    episode = await player.play(TRAIN, never())
+    assert 0 <= episode.tries[0]["wall"] < 60 and 0 <= episode.ended - episode.started < 60
 
 
 async def test_each_try_has_its_own_id_number_and_sampling_seed(made):

@@ -117,3 +117,13 @@ def test_times_add_up_and_the_answer_of_the_app_is_told():
     assert record.timings == expected
     metrics = {"outcome_reward": 1.0}
     assert record.app == {"status": 200, "body_bytes": 77, "metrics": metrics, "extra": {"build": 3}}
+
+
+def test_an_aborted_call_has_no_time_of_what_it_never_reached():
+    """One that gave no token, and one that never left the queue."""
+    begun = call(0, [1], [2], t_queued=101.0, t_start=102.0, t_end=105.0)
+    calls = [begun, call(1, [3], [4], t_queued=105.0, t_end=106.0)]
+    made = episode(calls, [1.0], started=100.0, ended=107.0)
+    record = episode_record(made, step=1, temperature=1.0, max_tokens=5)
+    assert [(turn.t_start, turn.t_first) for turn in record.turns] == [(102.0, None), (None, None)]
+    assert (record.timings["queue"], record.timings["generate"], record.timings["app"]) == (2.0, 3.0, 2.0)

@@ -11,7 +11,7 @@ from trainer.rollout.groups import Group
 from trainer.rollout.meter import Meter
 from trainer.rollout.types import Branch, Span
 from trainer.timing import Timing
-from trainer.waiting import Wait, Waits, stall, told, unless
+from trainer.waiting import LearnerLimit, Wait, Waits, stall, told, unless
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,11 @@ def test_the_time_of_a_step_is_the_learners_and_idle_is_what_it_did_not_learn_in
         values = timing.iteration(episodes=5)
         assert values["throughput/gen_tokens_per_sec"] == 50 and values["throughput/samples_per_sec"] == 0.5
         assert (timing.clock.total, timing.clock.episodes, timing.clock.collecting) == (10, 5, 6)
+        with timing.learning():
+            await asyncio.sleep(2)
+        await asyncio.sleep(6)  # records, a checkpoint: none of the learner's waits, but time of the run
+        assert timing.step(tokens=100)["time/step"] == 2
+        assert timing.iteration(episodes=4)["throughput/samples_per_sec"] == 0.5
 
     run(main())
 
@@ -121,3 +126,33 @@ def test_the_lag_of_an_episode_is_that_of_its_oldest_token():
     lags = Lags.at_close([Group(0, 0, [member])], contained, step=9, limit=5)
     assert lags.of == {7: 5} and not lags.is_past_limit(7)
     assert Lags(lags.of, 4).is_past_limit(7) and not Lags(lags.of, None).is_past_limit(7)
+
+
+async def ends_after(limit: LearnerLimit, seconds: float) -> float:
+    """When a work of so many seconds is over, or given up."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    try:
+        await limit.hold("batch", asyncio.sleep(seconds))
+    except TimeoutError:
+        return loop.time() - began
+    assert loop.time() - began == pytest.approx(seconds)
+    return loop.time() - began
+
+
+@pytest.mark.parametrize(("usual", "going", "ending"), [(10, 1800, 120), (200, 4000, 1000), (None, 21600, 1800)])
+def test_a_learner_hangs_by_the_measure_of_its_own_answers_and_sooner_once_the_run_is_to_end(usual, going, ending):
+    async def main():
+        limit = LearnerLimit()
+        if usual is not None:
+            await ends_after(limit, usual)
+        assert limit.seconds("checkpoint") == 21600  # of another kind nothing is known
+        assert await ends_after(limit, going - 1) == going - 1
+        limit = LearnerLimit()
+        if usual is not None:
+            await ends_after(limit, usual)
+        assert await ends_after(limit, 10**6) == pytest.approx(going)
+        asyncio.get_running_loop().call_later(1000, setattr, limit, "ending", True)
+        assert await ends_after(limit, 10**6) == pytest.approx(1000 + ending, abs=5.1)
+
+    run(main())

@@ -24,13 +24,15 @@ from trainer.rundir import (
 from trainer.rundir.resumable import damaged
 
 
-def save(folder: Path, step: int, reward: float | None = None, content: bytes = b"weights") -> Checkpoint:
+def save(
+    folder: Path, step: int, reward: float | None = None, content: bytes = b"weights", train: float = 0.1
+) -> Checkpoint:
     aside = begin_checkpoint(folder, step)
     (aside / "adapter_model.safetensors").write_bytes(content)
     (aside / "optimizer").mkdir()
     (aside / "optimizer" / "rank_0.safetensors").write_bytes(b"moments")
     manifest = {"job_id": "rl_0", "step": step, "iteration": step // 2, "attempt": 1, "is_best": step == 2}
-    return finish_checkpoint(aside, folder / f"step_{step}", manifest | {"reward": {"train": 0.1, "eval": reward}})
+    return finish_checkpoint(aside, folder / f"step_{step}", manifest | {"reward": {"train": train, "eval": reward}})
 
 
 def test_a_checkpoint_is_there_only_with_stable(tmp_path: Path) -> None:
@@ -138,6 +140,16 @@ def test_pruning_keeps_the_last_the_best_and_one_optimizer_state(tmp_path: Path)
     }
     assert all(verify_checkpoint(c.path) == [] for c in found)
     assert prune(tmp_path, keep_last=1, keep_best=0) == [tmp_path / "step_2", tmp_path / "step_8"]
+
+
+def test_without_an_evaluation_the_best_are_those_of_training(tmp_path: Path) -> None:
+    for step, reward in ((2, 0.9), (4, 0.8), (6, 0.1), (8, 0.2), (10, 0.1)):
+        save(tmp_path, step, train=reward)
+        prune(tmp_path, keep_last=1, keep_best=2)
+    assert [c.step for c in list_checkpoints(tmp_path)] == [2, 4, 10]
+    save(tmp_path, 12, 0.0)  # the two are not compared: one that was evaluated comes first
+    prune(tmp_path, keep_last=1, keep_best=2)
+    assert [c.step for c in list_checkpoints(tmp_path)] == [12]
 
 
 def test_a_full_disk_changes_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

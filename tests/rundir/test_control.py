@@ -13,7 +13,7 @@ from trainer.rundir import ControlBox, RunPaths, answer, ask
 @pytest.fixture
 def box(root: Path) -> ControlBox:
     RunPaths(root).create()
-    return ControlBox(root, attempt_started_at=time.time() - 1)
+    return ControlBox(root)
 
 
 def test_life_of_a_request(root: Path, box: ControlBox) -> None:
@@ -37,19 +37,28 @@ def test_requests_come_in_the_order_of_asking(root: Path, box: ControlBox) -> No
     assert [request.action for request in box.take()] == ["pause", "resume"]
 
 
-def test_requests_of_an_earlier_attempt_and_late_ones_are_expired(root: Path) -> None:
-    RunPaths(root).create()
-    ask(root, "stop", client="test")
+def test_what_its_asker_did_not_want_any_more_is_expired(root: Path, box: ControlBox) -> None:
     ask(root, "pause", client="test", expires_in_s=-1)
     ask(root, "resume", client="test", expires_in_s=60)
-    early = ControlBox(root, attempt_started_at=time.time() - 5).take()
-    assert [(r.action, r.refusal) for r in sorted(early, key=lambda r: r.action)] == [
-        ("pause", "expired"),
-        ("resume", None),
-        ("stop", None),
-    ]
-    later = ControlBox(root, attempt_started_at=time.time() + 5).take()
-    assert {request.refusal for request in later} == {"expired"}
+    found = sorted(box.take(), key=lambda request: request.action)
+    assert [(request.action, request.refusal) for request in found] == [("pause", "expired"), ("resume", None)]
+
+
+@pytest.mark.parametrize("jump_s", [-3600, 0, 3600])
+def test_a_request_is_of_the_attempt_that_it_came_to_whatever_the_clocks_say(root, monkeypatch, jump_s) -> None:
+    RunPaths(root).create()
+    ask(root, "stop", client="test")  # to the attempt before, which did not live to answer
+    box, now = ControlBox(root, attempt=2), time.time()
+    monkeypatch.setattr(time, "time", lambda: now + jump_s)
+    ask(root, "pause", client="test")
+    found = sorted(box.take(), key=lambda request: request.action)
+    assert [(request.action, request.refusal) for request in found] == [("pause", None), ("stop", "expired")]
+
+
+def test_what_came_while_a_first_attempt_started_is_its_own(root: Path) -> None:
+    RunPaths(root).create()
+    ask(root, "stop", client="test")
+    assert [request.refusal for request in ControlBox(root, attempt=1).take()] == [None]
 
 
 def test_what_is_no_request_is_refused_not_obeyed(root: Path, box: ControlBox, tmp_path: Path) -> None:

@@ -56,7 +56,16 @@ def test_a_wrong_sum_is_named_and_the_next_older_one_offered(tmp_path: Path) -> 
     prune(tmp_path, 3, 1)  # the optimizer state is in the newest alone
     with pytest.raises(NotResumable) as caught:
         choose(tmp_path, [])
-    assert "start a new run from the weights in" in caught.value.hint and "step_2" in caught.value.hint
+    assert caught.value.hint.startswith("the weights of step 2 are whole: start a new run from them, rltui train ")
+    assert caught.value.hint.endswith(f" --set policy.source={tmp_path}/step_2")
+
+
+def test_weights_whose_optimizer_state_alone_is_damaged_are_offered(tmp_path: Path) -> None:
+    make(tmp_path, 2, optimizer=False)
+    (make(tmp_path, 4) / "optimizer" / "rank_0.safetensors").write_bytes(b"moment?")
+    with pytest.raises(NotResumable, match=r"step_4/optimizer/rank_0.safetensors is damaged") as caught:
+        choose(tmp_path, [])
+    assert caught.value.hint.endswith(f"policy.source={tmp_path}/step_4")
 
 
 def test_a_changed_manifest_or_stable_is_named_and_half_a_stable_too(tmp_path: Path) -> None:
@@ -85,7 +94,7 @@ def test_no_way_is_offered_that_leads_to_a_damaged_checkpoint(tmp_path: Path) ->
     damage(tmp_path / "step_2")
     with pytest.raises(NotResumable) as caught:
         choose(tmp_path, [], from_step=4, verify=False)
-    assert "start a new run from the weights in" in caught.value.hint and "step_4" in caught.value.hint
+    assert caught.value.hint.startswith("the weights of step 4 are whole")
     damage(tmp_path / "step_4")
     with pytest.raises(NotResumable) as caught:
         choose(tmp_path, [])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from trainer.rundir import RunReader, RunWriter, ask
 from trainer.rundir.synth import main, write_run
 from trainer.rundir.synth_data import KINDS, SynthConfig
@@ -103,12 +104,16 @@ def test_a_live_run_grows_until_it_is_asked_to_stop(root: Path) -> None:
             assert playing.poll() is None
             time.sleep(0.05)
         assert reader.liveness() == "alive"
-        refused, control_id = ask(root, "pause", client="test"), ask(root, "stop", client="test")
+        refused = ask(root, "pause", client="test")
+        until(lambda: any(event["data"].get("control_id") == refused for event in reader.events()))
+        control_id = ask(root, "stop", client="test")
         assert playing.wait(60) == 0
     finally:
         playing.kill()
     answers = [(event["type"], event["data"]["control_id"]) for event in reader.events() if "control" in event["type"]]
     assert answers[0] == ("rl.control.refused", refused)
+    (why,) = (event["message"] for event in reader.events() if event["type"] == "rl.control.refused")
+    assert why == "pause was refused: a synthetic run takes stop and kill alone"
     assert answers[1:] == [("rl.control.accepted", control_id), ("rl.control.done", control_id)]
     status = reader.status() or {}
     assert (status["state"], status["end_reason"]) == ("cancelled", "stopped") and reader.damaged == []

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from rltui import backend
-from rltui.backend import DEFAULT_URL, Backend, BackendError, backend_url, own_server, token_for
+from rltui.backend import DEFAULT_URL, Backend, BackendError, backend_url, named_token
 
 
 @pytest.fixture(autouse=True)
@@ -44,17 +44,10 @@ def test_what_is_no_address_of_a_server_is_refused_and_a_secret_in_it_not_repeat
     assert "secret" not in str(error.value)
 
 
-def test_the_token_of_a_server_is_named_or_our_own_servers(tmp_path):
-    env = {"XDG_STATE_HOME": str(tmp_path)}
-    folder = tmp_path / "rltui"
-    folder.mkdir()
-    (folder / "server-9001.json").write_text(json.dumps({"url": "http://127.0.0.1:9001/api", "token": "T"}))
-    (folder / "server-9002.json").write_text("{")
-    assert token_for("http://127.0.0.1:9001/api", env) == "T"
-    assert token_for("http://10.0.0.1:9001/api", env) is None
-    assert token_for("http://127.0.0.1:9002/api", env) is None and own_server("http://127.0.0.1:9003", env) is None
-    assert token_for("http://127.0.0.1:9001/api", env | {"SYNTH_API_KEY": "S", "RLTUI_API_KEY": "R"}) == "R"
-    assert token_for("http://127.0.0.1:9001/api", env | {"SYNTH_API_KEY": "S"}) == "S"
+def test_the_token_is_named_by_the_environment():
+    assert named_token({"SYNTH_API_KEY": "S", "RLTUI_API_KEY": "R"}) == "R"
+    assert named_token({"SYNTH_API_KEY": "S", "RLTUI_API_KEY": " "}) == "S"
+    assert named_token({}) is None
 
 
 def test_a_refusal_is_told_in_the_servers_words(serving):

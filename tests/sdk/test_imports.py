@@ -21,6 +21,11 @@ MODULES = (
     "rltui.sdk.task.server",
 )
 
+CONFIGS = (
+    "RLServicesConfig ModelConfig RolloutConfig WeightSyncConfig RewardsConfig RLTrainingConfig EvaluationConfig "
+    "JudgeOptionsConfig RubricConfig JudgeConfig SmokeConfig RLConfig"
+).split()
+
 
 def loaded_after(code, watched, tmp_path):
     tail = """
@@ -49,13 +54,16 @@ def test_names_lead_to_their_classes():
     import rltui
     import rltui.sdk.api.train
     import rltui.sdk.task
-    from rltui.sdk.api.train.configs.rl import RLConfig
+    from rltui.sdk.api.train.configs import rl as configs
     from rltui.sdk.api.train.rl import RLJob, RLJobConfig
     from rltui.sdk.task.in_process import InProcessTaskApp
 
     for package in (rltui, rltui.sdk):
         assert (package.RLJob, package.RLJobConfig) == (RLJob, RLJobConfig)
-        assert (package.RLConfig, package.InProcessTaskApp) == (RLConfig, InProcessTaskApp)
+        assert package.InProcessTaskApp is InProcessTaskApp
+        for name in CONFIGS:
+            assert getattr(package, name) is getattr(configs, name)
+        assert set(package.__all__) == {"RLJob", "RLJobConfig", "InProcessTaskApp", *CONFIGS} <= set(dir(package))
     assert rltui.sdk.api.train.RLJob is RLJob and rltui.sdk.task.InProcessTaskApp is InProcessTaskApp
     with pytest.raises(AttributeError, match="rltui"):
         _ = rltui.no_such_name

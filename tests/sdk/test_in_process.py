@@ -105,21 +105,27 @@ async def test_a_taken_port_is_left_alone(caplog):
         socket.create_connection(("127.0.0.1", port)).close()  # it listens as it did before
 
 
-async def test_a_file_without_an_app_and_an_app_that_cannot_start_are_told(tmp_path):
+async def test_a_file_without_an_app_and_an_app_that_cannot_start_are_told(tmp_path, monkeypatch):
+    with listen("127.0.0.1", 21300, find=True) as free:
+        port = free.getsockname()[1]
     empty = tmp_path / "empty.py"
     empty.write_text("x = 1\n")
     with pytest.raises(RuntimeError, match=r"holds no task app.*build_config.*create_app.*register_task_app"):
-        async with InProcessTaskApp(task_app_path=empty, port=21300):
+        async with InProcessTaskApp(task_app_path=empty, port=port):
             pass
     broken = Starlette(lifespan=_fails)
     with pytest.raises(RuntimeError, match="failed while it started"):
-        async with InProcessTaskApp(app=broken, port=21300):
+        async with InProcessTaskApp(app=broken, port=port):
             pass
-    sick = Starlette(routes=[Route("/health", lambda request: JSONResponse({}, 503))])
-    with pytest.raises(RuntimeError, match=r"not ready within 0.2 s: /health=503"):
-        async with InProcessTaskApp(app=sick, port=21300, health_check_timeout=0.2):
+    asked = []
+    sick = Starlette(routes=[Route("/health", lambda request: asked.append(request) or JSONResponse({}, 503))])
+    loop = asyncio.get_running_loop()
+    clock = loop.time
+    monkeypatch.setattr(loop, "time", lambda: clock() + 30 * (len(asked) > 1))  # its time is over after one answer
+    with pytest.raises(RuntimeError, match=r"not ready within 30 s: /health=503"):
+        async with InProcessTaskApp(app=sick, port=port):
             pass
-    with listen("127.0.0.1", 21300, find=False):
+    with listen("127.0.0.1", port, find=False):
         pass  # nothing is left there
 
 
@@ -207,10 +213,12 @@ async def main():
     async with InProcessTaskApp(task_app_path=sys.argv[1], port=21700) as app:
         job = RLJob.from_job_id("rl_1", app.url)
         job._ask = lambda: {"status": "running"}
-        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+        ctrl_c = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
+        ctrl_c.start()
         try:
             job.poll_until_complete(interval=60)
         finally:
+            ctrl_c.join()
             print("left", flush=True)
 
 try:

@@ -14,9 +14,9 @@ import pytest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from rltui import InProcessTaskApp, RLJob, RLJobConfig
+from rltui import InProcessTaskApp, RLJob, RLJobConfig, job_post
 from rltui.backend import BackendError
-from rltui.sdk.api.train import polling, rl
+from rltui.sdk.api.train import polling
 from trainer.config import ConfigError, load_mapping
 
 EXAMPLE = Path(__file__).parent.parent / "config" / "sdk_example.toml"
@@ -59,6 +59,7 @@ class Jobs:
 
     async def act(self, request):
         self.posts.append((request.path_params["what"], await request.json()))
+        self.headers.append(dict(request.headers))
         return JSONResponse({"control_id": "C1", "status": "running"})
 
     async def read(self, request):
@@ -143,8 +144,8 @@ def test_overrides_win_over_the_argument_for_the_task_url(jobs):
 
 
 def test_a_lost_answer_never_makes_a_second_job(jobs, serving, monkeypatch):
-    """The first try is not answered; the second one carries the same key."""
-    monkeypatch.setattr(rl, "SUBMIT_WAITS_S", (0.0, 0.0))
+    """The first try is not answered, the second one met by a server that ends; each carries the same key."""
+    monkeypatch.setattr(job_post, "TRIES_S", (0.0, 0.0))
     job = job_of(jobs)
     real, tried = job._backend.post, []
 
@@ -153,11 +154,13 @@ def test_a_lost_answer_never_makes_a_second_job(jobs, serving, monkeypatch):
         answer = real(path, body, headers=headers, timeout_s=timeout_s)
         if len(tried) == 1:
             raise BackendError("no answer from there")
+        if len(tried) == 2:
+            raise BackendError("the server is shutting down", 503, "shutting_down")
         return answer
 
     monkeypatch.setattr(job._backend, "post", post)
     assert job.submit() == "rl_1"
-    assert len(tried) == 2 and tried[0] == tried[1] and job_of(jobs)._key != tried[0]
+    assert len(tried) == 3 and len({*tried}) == 1 and job_of(jobs)._key != tried[0]
 
 
 def test_what_submit_refuses(jobs, tmp_path, monkeypatch):
@@ -299,8 +302,42 @@ def test_the_rest_of_a_job(jobs):
     assert job.checkpoints() == [{"step": 4}]
 
 
+def test_a_resume_brings_the_task_apps_key_again(jobs, tmp_path, monkeypatch):
+    """As no server keeps it: that of the submit, also of a file of variables, else the environment's."""
+
+    def sent(job):
+        job.resume()
+        return jobs.headers[-1].get("x-environment-api-key")
+
+    assert sent(RLJob.from_job_id("rl_1", jobs.url)) is None
+    (tmp_path / "my.env").write_text("ENVIRONMENT_API_KEY=of-the-file\n")
+    submitted = job_of(jobs, overrides={"env_file_path": str(tmp_path / "my.env")})
+    submitted.submit()
+    job = RLJob.from_job_id("rl_1", jobs.url)
+    monkeypatch.setenv("ENVIRONMENT_API_KEY", "of-the-app")  # InProcessTaskApp puts it there, at any time
+    assert (sent(submitted), sent(job)) == ("of-the-file", "of-the-app")
+    job.config.task_app_api_key = "mine"
+    assert sent(job) == "mine"
+
+
+def test_the_override_backend_is_the_server_and_beats_the_argument_and_the_environment(jobs, caplog, monkeypatch):
+    overrides = {"backend": jobs.app}
+    assert RLJob.from_config(EXAMPLE, overrides=overrides).config.backend_url == jobs.url
+    assert RLJob.from_config(EXAMPLE, jobs.url, overrides=overrides).config.backend_url == jobs.url
+    assert caplog.text == ""
+    job = RLJob.from_config(EXAMPLE, NOWHERE, task_app_url=jobs.app, overrides=overrides)
+    assert (job.submit(), len(jobs.bodies)) == ("rl_1", 1)
+    assert caplog.text.count(NOWHERE) == 1 and jobs.url in caplog.text
+    monkeypatch.setenv("BACKEND_BASE_URL", "http://10.0.0.1:1")
+    assert RLJobConfig(EXAMPLE, NOWHERE, "key", overrides=overrides).backend_url == jobs.url
+    assert RLJob.from_config(EXAMPLE, overrides=overrides).config.api_key == "local"  # of the server that is meant
+    assert "http://10.0.0.1:1/api" in caplog.text
+    with pytest.raises(ValueError, match="not the address of a job server"):
+        RLJob.from_config(EXAMPLE, overrides={"backend": "nowhere"})
+
+
 def test_no_server_is_started_but_at_the_default_address(jobs, monkeypatch):
-    monkeypatch.setattr(rl, "SUBMIT_WAITS_S", ())
+    monkeypatch.setattr(job_post, "TRIES_S", ())
     monkeypatch.setattr(subprocess, "run", None)
     job = RLJob.from_config(EXAMPLE, NOWHERE, task_app_url=jobs.app)
     with pytest.raises(RuntimeError, match=r"Job submission failed: no answer from http://127.0.0.1:9/api: connection"):

@@ -13,6 +13,7 @@ from rltui.server.app import job_server
 from rltui.server.auth import Access
 from tests.server.conftest import CONFIG, body, make_jobs  # noqa: F401 (a fixture)
 from tests.waiting import until
+from trainer.rundir.synth import SynthConfig, write_run
 
 TERMINAL = {"succeeded", "failed", "cancelled"}
 WORDS = {"queued", "running", *TERMINAL}
@@ -177,8 +178,23 @@ def test_the_bodies_of_older_clients(client, shape, tmp_path):
     assert "group_size = 2" in text and "batch_size = 8" in text  # the trainer's numbers lie on top of the config's
 
 
-def test_an_app_that_is_down_is_told_with_200(client):
+def test_the_artifacts_command(client, tmp_path):
+    """It reads models under keys of their kinds, and says that there are none where the count is 0."""
+    write_run(tmp_path / "runs" / f"mine-rl_{7:016x}", SynthConfig(episodes=64, seed=7))
+    until(lambda: get(client, "/api/jobs")["jobs"])
+    found = get(client, "/api/artifacts", type="models", status="succeeded", limit=50)
+    (model,), checkpoints = found["rl_models"], found["fine_tuned_models"]
+    assert model["id"].startswith("rl:") and checkpoints and checkpoints[0]["id"].startswith(f"ft:rl_{7:016x}@")
+    assert {"id", "base_model", "created_at", "job_id"} <= model.keys() & checkpoints[0].keys()
+    assert found["artifacts"] == found["data"] == get(client, "/api/artifacts")["data"]
+    assert found["summary"]["total_count"] == len(found["data"]) == 1 + len(checkpoints)
+    for params in ({"type": "prompts"}, {"status": "failed"}):
+        assert get(client, "/api/artifacts", **params)["summary"]["total_count"] == 0
+
+
+def test_an_app_that_is_down_is_told_with_200(client, monkeypatch):
     """The client ends on any other status, and without a word on why."""
+    monkeypatch.setattr("trainer.taskapp.client.GATE_WAITS_S", ())
     answer = client.post("/api/rl/verify_task_app", json={"endpoint_base_url": "http://127.0.0.1:9"})
     assert answer.status_code == 200
     told = answer.json()

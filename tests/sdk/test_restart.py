@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from rltui import RLJob, backend
 from rltui.backend import Backend
+from rltui.sdk.api.train import polling
 from rltui.sdk.task.hosting import HostedApp, listen
 from rltui.server.app import job_server
 from rltui.server.auth import Access
@@ -17,7 +18,7 @@ from tests.waiting import until
 def test_nothing_is_lost_and_nothing_comes_twice(make_jobs, monkeypatch):  # noqa: F811
     monkeypatch.setenv("FAKE_STEPS", "100000")
     monkeypatch.setattr(backend, "WAITS_S", (0.05,))
-    monkeypatch.setattr(backend, "PATIENCE_S", 20.0)
+    monkeypatch.setattr(polling, "MOST_FAILURES", 300)  # its usual interval bridges as long a time
     listener = listen("127.0.0.1", 24000, find=True)
     port = listener.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
@@ -35,7 +36,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(make_jobs, monkeypatch):  # noq
 
     with ThreadPoolExecutor() as threads:
         streaming = threads.submit(follow)
-        polling = threads.submit(job.poll_until_complete, interval=0.3, on_status=lambda s: told.append(s["status"]))
+        polls = threads.submit(job.poll_until_complete, interval=0.3, on_status=lambda s: told.append(s["status"]))
         assert training.wait(60)
         server.stop()
         server = HostedApp(job_server(make_jobs(), Access()), listen("127.0.0.1", port, find=False))
@@ -44,7 +45,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(make_jobs, monkeypatch):  # noq
             until(lambda: told and told[-1] == "running")
             until(lambda: job.get_status()["status"] == "running")
             job.cancel()
-            assert polling.result(60)["status"] == "cancelled"
+            assert polls.result(60)["status"] == "cancelled"
             streaming.result(60)
             assert events == list(range(1, job.get_status()["last_seq"] + 1)) and len(events) > 3
         finally:

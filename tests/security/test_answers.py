@@ -84,7 +84,7 @@ async def test_a_small_answer_that_inflates_without_end_is_given_up(small):
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert failure.code == "bad_json" and str(small) in failure.evidence and not failure.retryable
+    assert failure.code == "bad_json" and str(failure).endswith("over 1 MiB") and not failure.retryable
     assert most < 8 * small  # it makes 32 of them, all at once if the library inflates
 
 
@@ -116,7 +116,8 @@ class _Once(httpx.AsyncByteStream):
 async def test_more_values_than_an_episode_has_are_not_made_objects():
     many = b'{"metrics": {"outcome_reward": 1}, "trace": {"x": [' + b"[]," * MAX_VALUES + b"[]]}}"
     failure = await played(http(200, many))
-    assert failure.code == "bad_json" and "values" in failure.evidence and not failure.retryable
+    assert failure.code == "bad_json" and str(failure) == "the answer is too large: over 2,000,000 values"
+    assert not failure.retryable
 
 
 async def test_headers_without_end_are_given_up():
@@ -129,7 +130,7 @@ async def test_an_answer_that_drips_ends_with_the_time_of_its_episode(monkeypatc
     async with dripping(b"HTTP/1.1 200 X\r\n\r\n") as url:
         async with TaskAppClient(url, api_key=None, timeout_s=0.2, max_connections=1) as app:
             with pytest.raises(RolloutFailure) as caught:
-                await asyncio.wait_for(app.rollout(request_body()), 5)
+                await asyncio.wait_for(app.rollout(request_body()), 30)
     assert caught.value.code == "timeout"
 
 
@@ -171,18 +172,39 @@ async def test_a_stranger_on_a_port_holds_no_scan_up(monkeypatch):
     monkeypatch.setattr(scan, "TIMEOUT_S", 0.1)
 
     async with dripping(b"HTTP/1.1 200 X\r\n\r\n") as url, httpx.AsyncClient() as asks:
-        assert await asyncio.wait_for(probe(asks, url), 5) is None
+        assert await asyncio.wait_for(probe(asks, url), 30) is None
     whole = json.dumps({"status": "ok", "service": "x" * scan.MAX_BODY_BYTES})
     async with raw_server(lambda request, n: http(200, whole)) as url, httpx.AsyncClient() as asks:
         assert await probe(asks, url) is None
 
 
 async def test_an_app_that_drips_its_head_holds_no_look_of_the_server_up(monkeypatch):
-    monkeypatch.setattr(verify, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(client, "GATE_TIMEOUT_S", 0.2)
 
     async with dripping(b"HTTP/1.1 200 X\r\nx: ") as url:
-        found = await asyncio.wait_for(verify._attempt(f"{url}/health", []), 5)
-    assert not found["ok"] and "no answer" in found["error"]
+        found = await asyncio.wait_for(verify.attempts_at(url, []), 30)
+    assert all(not attempt["ok"] and "no answer" in attempt["error"] for attempt in found)
+
+
+async def test_an_app_is_looked_at_as_a_run_looks_at_it(monkeypatch):
+    monkeypatch.setattr(client, "GATE_WAITS_S", (0.0, 0.0))
+    asked = []
+    real = TaskAppClient._gate_get
+
+    async def get(app, path):
+        asked.append(path)
+        return await real(app, path)
+
+    monkeypatch.setattr(TaskAppClient, "_gate_get", get)
+    (attempt,) = await verify.attempts_at("http://127.0.0.1:9", [])
+    assert asked == ["/health"] * 3 and "no answer" in attempt["error"]
+
+    def reply(request, n):
+        path = request.split(b" ")[1].decode()
+        return http(200, "{}") if path.endswith("/") else http(307, "", f"Location: {path}/")
+
+    async with raw_server(reply) as url:
+        assert all(attempt["ok"] for attempt in await verify.attempts_at(url, []))
 
 
 @pytest.mark.parametrize("body", [b'a"' * 300_000, b"\\" * 300_000, b"\\u0061" * 50_000])

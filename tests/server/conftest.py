@@ -100,7 +100,7 @@ class Server:
 
     def _gone(self) -> int:
         self.http.close()
-        code = self.process.wait(20)
+        code = self.process.wait(60)
         self.process.stdout.close()
         self.process.stderr.close()
         return code
@@ -138,10 +138,10 @@ def make_jobs(tmp_path, monkeypatch):
     monkeypatch.setattr(rltui.processes, "GRACE_S", 0.5)
     yield make
     for jobs in made:
+        jobs.close()  # first, or what waits would be started in the place of what is killed
         for row in list(jobs.table.rows.values()):
             if row.pid is not None:
                 try:
                     os.killpg(row.pid, signal.SIGKILL)
                 except (ProcessLookupError, PermissionError):
                     pass
-        jobs.close()

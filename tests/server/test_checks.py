@@ -156,6 +156,16 @@ def test_no_address_of_a_client_leads_to_the_clouds_credentials(key):
         "http://[64:ff9b::a9fe:a9fe]/",
         "http://[2002:a9fe:a9fe::1]/",
         "http://[fd00:ec2::254]/",
+        "http://[fd00:ec2::23]/",  # EKS Pod Identity
+        "http://[FD20:00ce::254]/",  # Google
+        "http://[fd00:c1::a9fe:a9fe]/",  # Oracle
+        "http://[fd00:42::42]/",  # Scaleway
+        "http://[fd00:a9fe:a9fe::1]/",  # Linode
+        "http://[fd00:100::100:200]/",  # Alibaba
+        "http://[64:ff9b:1::a9fe:a9fe]/",
+        "http://[2001:0:a9fe:a9fe:0:ffff:5601:5601]/",  # Teredo, whose last bits are that address turned over
+        "http://[::169.254.169.254]/",
+        "http://[::ffff:0:169.254.169.254]/",
         "http://100.100.100.200/",
         "http://metadata.google.internal./",
         "http://0.0.0.0:8001/",
@@ -172,7 +182,15 @@ def test_forbidden_addresses(url):
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:8001", "https://10.0.0.7/x", "http://[::1]:1", "http://nowhere.invalid"]
+    "url",
+    [
+        "http://127.0.0.1:8001",
+        "https://10.0.0.7/x",
+        "http://[::1]:1",
+        "http://[fd12:3456::7]:8001",
+        "http://[2001:db8::7]",
+        "http://nowhere.invalid",
+    ],
 )
 def test_addresses_of_task_apps_are_allowed(url):
     assert why_not(url) is None

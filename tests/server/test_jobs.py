@@ -9,6 +9,7 @@ import pytest
 
 import rltui.server.job
 import rltui.server.overseer
+from rltui.sdk.api.train.typed import JobStatus
 from rltui.server.answers import Refused
 from rltui.server.job import document
 from rltui.server.reading import OpenRun
@@ -16,7 +17,7 @@ from rltui.server.table import QUEUED, STARTED
 from tests.server.conftest import CONFIG, body
 from tests.server.made_jobs import ended, make, types, words
 from tests.waiting import until
-from trainer.rundir import RunReader
+from trainer.rundir import RunPaths, RunReader
 
 # Making
 
@@ -34,6 +35,8 @@ def test_a_new_job_is_a_run_that_waits(make_jobs):
     found = document(row, folder)
     assert (found["status"], found["phase"], found["started_at"]) == ("queued", "queued", None)
     assert found["tags"] == {"source": "train-cli"}
+    assert set(found) == set(JobStatus.__annotations__)
+    assert (found["progress"]["total"], found["progress"]["total_updates"]) == (2, 2)
     assert found["metadata"] == {"client": "me"}
     for path in (folder, *folder.rglob("*"), *(jobs.house.runs_dir / ".server").iterdir()):
         assert stat.S_IMODE(path.lstat().st_mode) & 0o077 == 0, path
@@ -152,8 +155,11 @@ def test_a_running_job_stops_when_it_is_asked_to(make_jobs):
     jobs.open()
     row = make(jobs)
     until(lambda: row.stage == STARTED)
-    jobs.cancel(row.job_id, "graceful", {})
+    asker = {"user": None, "host": "10.0.0.7", "pid": None, "client": "rltui (ann@laptop)"}
+    jobs.cancel(row.job_id, "graceful", asker)
     assert ended(jobs, row, "cancelled")["end_reason"] == "stopped"
+    (request,) = RunPaths(jobs.folder(row.job_id)).control_done.iterdir()
+    assert json.loads(request.read_bytes())["by"] == asker
     assert len([kind for kind in types(jobs, row) if kind == "rl.control.done"]) == 1
 
 

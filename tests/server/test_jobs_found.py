@@ -2,16 +2,18 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 
 import pytest
 
+from rltui.launch.slurm_script import SCRIPT
 from rltui.server import record
 from rltui.server.answers import Refused
 from rltui.server.job import document, present
 from rltui.server.table import MAKING, OVER, STARTED, InUse
-from tests.server.made_jobs import ended, make, types, words
+from tests.server.made_jobs import ended, make, types, words, write_status
 from tests.waiting import until
 from trainer.rundir import RunReader
 from trainer.rundir.process import start_time_of
@@ -119,7 +121,9 @@ def test_a_job_that_was_half_made_is_finished_or_forgotten(make_jobs):
 def test_runs_of_others_become_jobs_too(make_jobs):
     jobs = make_jobs()
     runs = jobs.house.runs_dir
-    write_run(runs / f"done-rl_{1:016x}", SynthConfig(episodes=16, kind="healthy", learner_blocks=False))
+    done = write_run(runs / f"done-rl_{1:016x}", SynthConfig(episodes=16, kind="healthy", learner_blocks=False))
+    status = json.loads((done / "status.json").read_text())
+    write_status(done, **status | {"results": {"checkpoints": [{"step": 2, "path": "checkpoints/step_2"}]}})
     write_run(runs / f"lost-rl_{2:016x}", SynthConfig(episodes=16, kind="crashed", learner_blocks=False))
     (runs / "notes").mkdir()
     lost = runs / f"lost-rl_{2:016x}"
@@ -135,10 +139,35 @@ def test_runs_of_others_become_jobs_too(make_jobs):
     done = next(row for row in jobs.newest() if row.folder.startswith("done"))
     found = document(*jobs.row(done.job_id))
     assert (found["status"], found["model"] is not None) == ("succeeded", True)
+    paths = [one["path"] for one in found["checkpoints"]]
+    assert paths and all(path.startswith(f"{runs}/done-") for path in paths)
+    assert found["results"]["checkpoints"] == found["checkpoints"]  # in one spelling
     jobs.close()
     again = make_jobs()
     again.open()
     assert {row.job_id for row in again.newest()} == {row.job_id, done.job_id}
+
+
+def test_a_run_that_waits_in_a_batch_system_is_started_by_that_alone(make_jobs):
+    jobs = make_jobs()
+    row = make(jobs)
+    folder = jobs.folder(row.job_id)
+    jobs.close()
+    (folder / SCRIPT).touch()
+    for path in (jobs.house.runs_dir / ".server").iterdir():
+        path.unlink()
+    for _ in range(2):  # found, and known to a server that starts anew
+        again = make_jobs()
+        again.open()
+        ended(again, make(again), "succeeded")
+        assert words(again, row) == "queued" and types(again, row) == ["rl.job.created"]
+        assert again.queue()["queued"] == 0
+        again.close()
+    last = make_jobs()
+    last.open()
+    me = {"pid": os.getpid(), "start_time": start_time_of(os.getpid())}
+    write_status(folder, **{**json.loads((folder / "status.json").read_text()), **me, "state": "running"})
+    until(lambda: last.table.rows[row.job_id].stage == STARTED)
 
 
 def test_a_queued_run_survives_the_loss_of_the_table(make_jobs):
@@ -166,6 +195,25 @@ def test_the_folder_of_a_job_that_was_deleted_is_no_job(make_jobs):
     assert time.time() > row.created_at
 
 
+def test_a_job_that_came_with_a_key_goes_on_with_one_alone(make_jobs, tmp_path):
+    """Any app may have been given with it, also one to which the server's own key goes."""
+    url = "http://127.0.0.1:9"
+    jobs = make_jobs(trusted=[url])
+    row = make(jobs, {"services": {"task_url": url}}, key="s3cret")
+    jobs.cancel(row.job_id, "now", {})
+    synth = write_run(tmp_path / "other", SynthConfig(episodes=16, kind="healthy", learner_blocks=False))
+    shutil.copytree(synth / "checkpoints", jobs.folder(row.job_id) / "checkpoints", dirs_exist_ok=True)
+    with pytest.raises(Refused, match="send it again") as refused:
+        jobs.resume(row.job_id, None, {}, None)
+    assert (refused.value.status, refused.value.code) == (422, "task_app_key")
+    assert (row.stage, row.attempt, len(types(jobs, row))) == (OVER, 1, 2)
+    with pytest.raises(Refused, match=r"logging\.runs_dir may not differ") as refused:  # it is the server's
+        jobs.resume(row.job_id, None, {"logging.runs_dir": "/etc"}, "s3cret")
+    assert (refused.value.status, refused.value.code) == (422, "key_not_allowed")
+    jobs.resume(row.job_id, None, {}, "s3cret")
+    assert (words(jobs, row), row.attempt) == ("queued", 2)
+
+
 def test_a_run_that_somebody_resumed_by_hand_is_followed_again(make_jobs):
     jobs = make_jobs("killed")
     jobs.open()
@@ -174,11 +222,11 @@ def test_a_run_that_somebody_resumed_by_hand_is_followed_again(make_jobs):
     ended(jobs, row, "failed")
     status = json.loads((folder / "status.json").read_text())
     me = {"pid": os.getpid(), "start_time": start_time_of(os.getpid())}
-    (folder / "status.json").write_text(json.dumps({**status, **me, "state": "running", "attempt": 2, "error": None}))
+    write_status(folder, **{**status, **me, "state": "running", "attempt": 2, "error": None})
     until(lambda: row.stage == STARTED)
     assert words(jobs, row) == "running"
     assert row.attempt == 2
-    (folder / "status.json").write_text(json.dumps({**status, "pid": 2**22 - 1, "state": "running", "attempt": 2}))
+    write_status(folder, **{**status, "pid": 2**22 - 1, "state": "running", "attempt": 2})
     ended(jobs, row, "failed")
     kinds = [change["type"] for change in jobs.changes(0)]
     assert kinds == ["job.created", "job.started", "job.failed", "job.started", "job.failed"]

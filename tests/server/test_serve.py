@@ -4,12 +4,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
+from rltui.server import serve
 from tests.server.conftest import COMMAND, Server, environment
-from tests.waiting import until
+from tests.waiting import free_port, until
 from trainer.rundir.process import ProcessId
 
 
@@ -19,17 +21,9 @@ def ensure(folder, port, *options):
         env=environment(folder),
         cwd=folder,
         capture_output=True,
-        timeout=60,
+        timeout=120,
     )
     return done.returncode, json.loads(done.stdout.decode().splitlines()[-1]), done.stderr.decode()
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_it_says_where_it_is_and_takes_that_back_when_it_ends(tmp_path):
@@ -43,6 +37,35 @@ def test_it_says_where_it_is_and_takes_that_back_when_it_ends(tmp_path):
     assert (queue["running"], queue["queued"], queue["cpu_jobs"]) == (0, 0, 1)
     assert server.stop() == 0
     assert not place.exists()
+
+
+TOLD = """
+import socket, sys
+from pathlib import Path
+from rltui.server.serve import Options, serve
+
+def announce(told, made):
+    socket.create_connection(("127.0.0.1", int(told["url"].split(":")[2].split("/")[0]))).close()
+    sys.exit(7)
+
+serve(Options("127.0.0.1", 0, Path("runs").absolute(), False, 1, (), False), announce)
+"""
+
+
+def test_who_is_told_where_it_is_may_come_at_once(tmp_path):
+    command = [sys.executable, "-c", TOLD]
+    done = subprocess.run(command, env=environment(tmp_path), cwd=tmp_path, capture_output=True)
+    assert done.returncode == 7, done.stderr
+
+
+def test_a_server_that_was_begun_a_moment_ago_is_waited_for(tmp_path, monkeypatch):
+    told = iter([False, False, True])
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(serve.place, "living", lambda port: {"url": "http://127.0.0.1:8787/api"})
+    monkeypatch.setattr(serve, "_answers", lambda url: next(told))
+    monkeypatch.setattr(serve, "_start", None)
+    options = serve.Options("127.0.0.1", 8787, tmp_path, False, 1, (), False)
+    assert serve.ensure(options)["url"] == "http://127.0.0.1:8787/api" and not list(told)
 
 
 def test_an_open_stream_does_not_keep_it_from_ending(tmp_path):

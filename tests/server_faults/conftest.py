@@ -18,6 +18,7 @@ import pytest
 import rltui.backend
 from rltui.backend import Backend
 from tests.server.conftest import ROOT, Server, body
+from tests.waiting import free_port
 from trainer.rundir import RunReader
 from trainer.rundir.process import start_time_of
 
@@ -38,7 +39,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         folder = tmp_path / "server"
         folder.mkdir()
         env = {"PYTHONPATH": f"{ROOT}:{THERE}", **variables}
-        server = Server(folder, "--cpu-jobs", str(cpu_jobs), env=env)
+        server = Server(folder, "--cpu-jobs", str(cpu_jobs), env=env, port=free_port())
         made.append(server)
         return server
 

@@ -48,7 +48,7 @@ def main() -> None:
         file.write(f"{os.getpid()}\n")
     if run_dir.name.startswith("real-"):
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-    finish, box, step = run_dir.parents[1] / "finish", ControlBox(run_dir, attempt_started_at=time.time() - 60), 0
+    finish, box, step = run_dir.parents[1] / "finish", ControlBox(run_dir), 0
     with RunLock(run_dir), RunWriter(run_dir, job_id=job_id, label="stand-in") as writer:
         writer.status(state="running", phase="training", totals={"steps": PLANNED, "iterations": PLANNED})
         while not finish.exists():

@@ -104,7 +104,7 @@ def test_followers_of_every_kind_have_all_after_cuts(
             def settled() -> tuple[int, int, int] | None:
                 """What they have, once nothing is on its way to them any more."""
                 before = had()
-                time.sleep(0.5)
+                time.sleep(3.0)
                 return before if had() == before else None
 
             all_go_on()

@@ -77,13 +77,17 @@ class Server:
 
     def abort(self) -> None:
         """Go at once, as one that is killed: what was being sent is cut off."""
+        self.cut()
+        self.close()
+
+    def cut(self) -> None:
+        """Every connection, before anything else that the server does from now on."""
 
         def cut() -> None:
             for connection in list(self._server.server_state.connections):
                 connection.transport.abort()
 
         self.soon(cut)
-        self.close()
 
     def close(self) -> None:
         self.http.close()

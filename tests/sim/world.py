@@ -24,6 +24,7 @@ from trainer.rollout.episode import Assignment, Episode, Exclusion
 from trainer.rollout.groups import Group, Tally
 from trainer.rollout.seeds import SeedCursor
 from trainer.rollout.types import Branch, Call, Span
+from trainer.waiting import LearnerLimit
 from trainer.weights.base import SyncReport
 
 CONFIG = """
@@ -84,6 +85,8 @@ class Shape:
 class World:
     """One simulated run. `pipeline.run()` plays it."""
 
+    restored: Any = None
+
     def __init__(self, loaded: Loaded, shape: Shape) -> None:
         self.shape, self.loaded = shape, loaded
         self.engine = Engine(shape.replicas, shape.speed)
@@ -97,7 +100,7 @@ class World:
         self.pinned: int | None = None
         self.newer: list[int] = []  # versions that came while one was pinned
         self.trained_tokens: list[tuple[float, int]] = []  # (when, tokens) of each update
-        learner = SimpleNamespace(step=self._step)
+        learner = self.learner = SimpleNamespace(step=self._step, work=None, limit=LearnerLimit())
         services = SimpleNamespace(
             learner=learner,
             reference=None,
@@ -123,6 +126,7 @@ class World:
             self.stopping,
             SimpleNamespace(save=self._save),  # type: ignore[arg-type]
             self.room,  # type: ignore[arg-type]
+            self.restored,
         )
 
     async def is_up(self) -> bool:

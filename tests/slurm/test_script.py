@@ -99,7 +99,7 @@ class Scripted:
             "SLURM_JOB_ID": "17",
             "SLURMD_NODENAME": "n1",
         }
-        done = subprocess.run(["bash"], input=self.text, text=True, env=env, capture_output=True, timeout=20)
+        done = subprocess.run(["bash"], input=self.text, text=True, env=env, capture_output=True, timeout=120)
         return done.returncode, self.calls.read_text().splitlines()
 
 
@@ -151,7 +151,7 @@ def test_a_notice_is_passed_on_and_the_end_awaited(tmp_path):
     job = Scripted(tmp_path)
     job.coordinator(
         f'trap \'echo "{{\\"end_reason\\":\\"preempted\\"}}" > "{job.run}/status.json"; exit 130\' TERM\n'
-        "kill -TERM $PPID; for i in $(seq 200); do sleep 0.05; done"
+        "kill -TERM $PPID; for i in $(seq 1200); do sleep 0.05; done"
     )
     code, calls = job.start()
     assert (code, called(calls, "scontrol")) == (130, ["requeue 17"])

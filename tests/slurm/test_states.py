@@ -2,7 +2,8 @@
 
 import pytest
 
-from rltui.launch.slurm_commands import FORGOTTEN, job_state, said, submitted
+from rltui.launch.base import LaunchError
+from rltui.launch.slurm_commands import FORGOTTEN, job_state, said, sbatch, submitted
 from rltui.launch.slurm_states import JobState, ended, of_sacct, of_scontrol, of_squeue, waits
 
 SHOWN = (
@@ -125,3 +126,15 @@ def test_what_sbatch_says_is_told_without_its_name(stderr, words):
 def test_a_job_does_not_get_what_is_of_a_job_that_we_are_in():
     environ = {"SLURM_JOB_ID": "1", "SLURM_NTASKS": "4", "SLURM_CONF": "/c", "ENVIRONMENT_API_KEY": "k"}
     assert submitted(environ) == {"SLURM_CONF": "/c", "ENVIRONMENT_API_KEY": "k"}
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_a_controller_that_is_not_reached_refuses_nothing(tmp_path, monkeypatch, reachable):
+    for name, code in (("sbatch", 1), ("sinfo", 0 if reachable else 1)):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{name}: error: Unknown host' >&2\nexit {code}\n")
+        (tmp_path / name).chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    with pytest.raises(LaunchError) as caught:
+        sbatch("--test-only", "", {"PATH": f"{tmp_path}:/bin:/usr/bin"})
+    assert caught.value.refused is reachable
+    assert ("launcher_options" in caught.value.hint) is reachable and "Unknown host" in str(caught.value)

@@ -13,8 +13,10 @@ from rltui.smoke.policies.mock import MockPolicy
 from rltui.smoke.report import Report, Stage
 from rltui.smoke.runner import Runner
 from rltui.smoke.settings import Settings
+from rltui.smoke.stages import failures, groups, reach, single
 
-SMALL: dict[str, Any] = {"seeds": (0, 1), "group_size": 2, "concurrency": 4, "max_turns": 4, "timeout_s": 20.0}
+PATIENT_S = 60.0
+SMALL: dict[str, Any] = {"seeds": (0, 1), "group_size": 2, "concurrency": 4, "max_turns": 4, "timeout_s": PATIENT_S}
 
 
 async def smoke(
@@ -42,3 +44,12 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("ENVIRONMENT_API_KEY", "ENVIRONMENT_API_KEY_ALIASES", "OPENAI_API_KEY", "GROQ_API_KEY", "SMOKE_API_KEY")
     for name in names:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An app is not called slow where the machine is busy."""
+    monkeypatch.setattr(reach, "SLOW_S", PATIENT_S)
+    monkeypatch.setattr(single, "SLOW_TURN_S", PATIENT_S)
+    monkeypatch.setattr(groups, "SERIAL_FROM_S", PATIENT_S)
+    monkeypatch.setattr(failures, "STILL_S", PATIENT_S)

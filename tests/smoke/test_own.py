@@ -8,7 +8,7 @@ import pytest
 
 from rltui.smoke.policies.base import Call, PolicyFailed, PolicyUnavailable
 from rltui.smoke.policies.own import OwnPolicy
-from tests.smoke.conftest import smoke, stage
+from tests.smoke.conftest import PATIENT_S, smoke, stage
 
 PROGRAM = textwrap.dedent("""
     import json, sys, threading
@@ -104,7 +104,7 @@ async def test_a_process_that_dies_fails_the_call_and_nothing_hangs(program) -> 
     assert made._process is not None
     made._process.kill()
     await made._process.wait()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENT_S):
         with pytest.raises(PolicyFailed):
             await made.reply(Call("c", 0, 0, 0, [], [], {"messages": []}))
         with pytest.raises(PolicyFailed):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rltui.smoke.causes import log_end
+from rltui.smoke.stages import groups
 from rltui.smoke.stages.base import Findings
-from rltui.smoke.stages.groups import check_serial
 from tests.smoke.conftest import smoke, stage
 
 APP = """
@@ -17,7 +17,7 @@ from trainer.taskapp.server import TaskAppConfig
 
 async def rollout(request, _):
     call = {{"messages": [{{"role": "user", "content": "What is 2 + 3?"}}]}}
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         await http.post(request.policy.config["inference_url"], json=call)
     {line}
     step = {{"reward": reward, "done": True, "info": {{}}}}
@@ -68,9 +68,12 @@ async def test_rewards_of_zero_under_senseless_answers_are_a_note(tmp_path: Path
         (0.9, 0.1, "ok", ""),  # too short to say
     ],
 )
-def test_computing_is_not_taken_for_waiting(seconds: float, computed: float, verdict: str, says: str) -> None:
+def test_computing_is_not_taken_for_waiting(
+    seconds: float, computed: float, verdict: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "SERIAL_FROM_S", 1.0)
     findings = Findings()
-    check_serial(6, seconds, computed, findings, one=1.0, one_computed=computed / 6)
+    groups.check_serial(6, seconds, computed, findings, one=1.0, one_computed=computed / 6)
     found = findings.found("")
     assert found.verdict == verdict and says in " ".join((found.message, *found.notes))
 

@@ -1,14 +1,16 @@
 """The server that episodes call: addresses, refusals, streams, tool calls."""
 
+import asyncio
 import json
 
 import httpx
 import pytest
 
 from rltui.smoke.control import Control
-from rltui.smoke.policies.base import Reply, tool_call
+from rltui.smoke.policies.base import Call, Reply, tool_call
 from rltui.smoke.policies.scripted import ScriptedPolicy
 from rltui.smoke.policy_server import Book, PolicyServer
+from rltui.smoke.report import Turn
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 
@@ -28,7 +30,7 @@ def book(server: PolicyServer, *replies: Reply, limit: int = 4) -> Book:
 
 
 async def post(url: str, body=BODY) -> httpx.Response:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
         return await http.post(url, json=body)
 
 
@@ -101,3 +103,21 @@ async def test_new_messages_of_each_turn(server) -> None:
     more = [*BODY["messages"], {"role": "assistant", "content": "hello"}, {"role": "user", "content": "go on"}]
     await post(server.chat_url("c-1"), {**BODY, "messages": more})
     assert [m["content"] for m in made.turns[1].messages_tail] == ["hello", "go on"]
+
+
+async def test_a_reply_that_comes_when_the_episode_has_ended_is_no_turn_of_it(server) -> None:
+    asked, may = asyncio.Event(), asyncio.Event()
+
+    class Slow(ScriptedPolicy):
+        async def reply(self, call: Call) -> Reply:
+            asked.set()
+            await may.wait()
+            return await super().reply(call)
+
+    told: list[Turn] = []
+    server.open(Book("c-1", 0, 0, Slow([Reply("hello")]), 4, told.append, lambda tail: None))
+    answer = asyncio.create_task(post(server.chat_url("c-1")))
+    await asked.wait()
+    server.close("c-1")
+    may.set()
+    assert (await answer).status_code == 200 and told == []

@@ -14,7 +14,7 @@ from rltui.smoke.report import to_json
 from rltui.smoke.runner import Runner
 from rltui.smoke.settings import Settings
 from rltui.smoke.target import TargetRefused
-from tests.smoke.conftest import SMALL, smoke, stage, verdicts
+from tests.smoke.conftest import PATIENT_S, SMALL, smoke, stage, verdicts
 from trainer.taskapp.registry import BUILTIN
 
 APP = "tests/smoke/tool_app.py"
@@ -97,11 +97,11 @@ async def test_pause_step_resume() -> None:
         for number in (1, 2):
             woken.clear()
             runner.control.step()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENT_S):  # the app is started, too
                 await woken.wait()
             assert len(seen) == number and not work.done()
         runner.control.resume()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENT_S):
             await work
         assert len(seen) == 4
 
@@ -168,7 +168,7 @@ async def test_hostile_text_and_nesting_harm_nothing(tmp_path) -> None:
             deep = [deep]
         async def rollout(request, http):
             messages = [{"role": "user", "content": "\\ud800 \\x1b]52;c;AAAA\\x07", "extra": deep}]
-            async with httpx.AsyncClient(trust_env=False) as client:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
                 url = request.policy.config["inference_url"]
                 answer = await client.post(url, content=json.dumps({"messages": messages}), timeout=60)
             answer.raise_for_status()

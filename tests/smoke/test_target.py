@@ -6,16 +6,11 @@ import socket
 import pytest
 
 from rltui.smoke.target import Target, TargetRefused, holder_of, is_ours, make_room
+from tests.waiting import free_port
 
 
-@pytest.fixture
-def port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-async def test_an_app_of_ours_on_the_port_is_replaced_only_by_force(port) -> None:
+async def test_an_app_of_ours_on_the_port_is_replaced_only_by_force() -> None:
+    port = free_port()
     first, second = Target("builtin:facts", port=port), Target("builtin:facts", port=port)
     try:
         await first.start()

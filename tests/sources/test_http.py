@@ -14,6 +14,7 @@ from rltui.sources.http import HttpRunSource
 from rltui.sources.local import LocalRunSource
 from tests.server_reads.serving import Server, job_of, serving
 from tests.sources.test_run_source import N, drained
+from tests.waiting import free_port
 from trainer.rundir.synth import play, write_run
 from trainer.rundir.synth_data import SynthConfig
 
@@ -49,9 +50,9 @@ def test_a_connection_that_is_lost_is_said_and_the_reading_goes_on_from_its_curs
     now = [0.0]
     root = tmp_path / "run"
     known: dict[str, tuple[list[Any], Any]] = {"metrics": ([], None), "groups": ([], None), "update_lines": ([], None)}
-    server = Server()
-    port = server.port
-    with Backend(server.url, timeout_s=5.0) as backend:
+    port = free_port()
+    server = Server(port)
+    with Backend(server.url, timeout_s=60.0) as backend:
         source = HttpRunSource(backend, job_of(root), clock=lambda: now[0])
         for iteration in play(root, SynthConfig(episodes=N, kind="resumed")):
             if iteration == 3:  # away for two iterations

@@ -64,7 +64,7 @@ def test_a_live_run_is_watched_steered_and_ended(server: Server, folder: Path) -
         assert steering.requests[-1].state == "refused"  # as a synthetic run does
         steering.ask("stop")
         until(lambda: source.status()["state"] in TERMINAL)
-        reading.join(20)
+        reading.join(60)
         assert not reading.is_alive() and seen == list(range(1, len(seen) + 1))
         assert seen[-1] == source.events(-1).rows[-1]["seq"]
         rows, cursor = drained(source, "metrics", cursor, metrics)

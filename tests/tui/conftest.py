@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.tui.app_driver import run_in
+from tests.tui.app_driver import idle, run_in
 from tests.tui.terminal_session import TerminalSession
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +31,13 @@ def terminal(tmp_path: Path) -> Iterator[Callable[..., TerminalSession]]:
             return stack.enter_context(TerminalSession(command, env=own | dict(env or {}), **options))
 
         yield start
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After `pilot.press` and `pilot.pause` the app has done what it was to do, however slow the machine is."""
+    for module in ("app", "pilot"):
+        monkeypatch.setattr(f"textual.{module}.wait_for_idle", idle)
 
 
 @pytest.fixture

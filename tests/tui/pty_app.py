@@ -60,9 +60,8 @@ def assert_put_back(session: TerminalSession) -> None:
 
 
 def escape(session: TerminalSession) -> None:
-    """With a pause behind it: together with the next key it would be alt and that key."""
+    """As a terminal sends it whose keys cannot be mistaken, which the app asks for (kitty's protocol): a lone \\x1b and
+    the next key are alt and that key where a busy machine reads them together."""
     session.drain_until_quiet()
-    seen = len(session.raw)
-    session.send("escape")
-    session.wait_for(lambda session: len(session.raw) > seen)
+    session.write(b"\x1b[27u")
     session.drain_until_quiet()

@@ -26,7 +26,7 @@ from rltui.widgets.virtual_list import VirtualList
 
 FOLDER = Path(__file__).parent / "snapshots"
 UPDATE = bool(os.environ.get("UPDATE_SNAPSHOTS"))
-WAIT_S = 5.0  # until a screen looks as it should
+WAIT_S = 60.0  # until a screen looks as it should
 CALM_S = 0.4  # without a change, before an update takes a screen for settled
 _SECTION = "== "
 _MORE = "⋮ "

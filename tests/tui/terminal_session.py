@@ -56,6 +56,7 @@ _QUERY = re.compile(
 _FOREIGN = re.compile(rb"\x1b\[[<=>][0-9;:]*[ -/]*[@-~]|\x1bP.*?\x1b\\", re.DOTALL)
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|P(?:(?!\x1b\\).)*|\](?:(?!\x07|\x1b\\).)*)?\Z", re.DOTALL)
 _SEQUENCE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[PX^_\]].*?(?:\x07|\x1b\\)|[ -/]*[0-~])", re.DOTALL)
+END = b"\0"  # what we write behind a program's last words
 _PRIVATE_MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 
 
@@ -162,7 +163,7 @@ class TerminalSession:
 
     # What is waited for
 
-    def wait_for(self, what: str | re.Pattern[str] | Callable[[Self], Any], timeout: float = 20.0) -> float:
+    def wait_for(self, what: str | re.Pattern[str] | Callable[[Self], Any], timeout: float = 60.0) -> float:
         """Wait until the text is on the screen, or the test of this session holds. Gives the time (perf_counter) at
         which its last byte came. AssertionError: it did not in `timeout` seconds, or the program ended before."""
         holds = _test(what)
@@ -182,7 +183,7 @@ class TerminalSession:
                     # a test of other things than the screen is asked again from time to time
                     self._news.wait(left if isinstance(what, str | re.Pattern) else min(left, 0.05))
 
-    def drain_until_quiet(self, quiet_ms: float = 100, timeout: float = 20.0) -> None:
+    def drain_until_quiet(self, quiet_ms: float = 100, timeout: float = 60.0) -> None:
         """Wait until nothing has come for `quiet_ms`. AssertionError: it never was so quiet."""
         deadline = time.perf_counter() + timeout
         with self._news:
@@ -207,7 +208,7 @@ class TerminalSession:
             came = self._chunks[seen:]
         return Press(1000 * (came[0][0] - sent), sum(len(data) for at, data in came if at <= end))
 
-    def wait(self, timeout: float = 20.0) -> int:
+    def wait(self, timeout: float = 60.0) -> int:
         """The exit status (negative: the signal that ended it), once all its output is here."""
         code = self.process.wait(timeout)
         self._reader.join(timeout)
@@ -282,12 +283,18 @@ class TerminalSession:
     def _read(self) -> None:
         """Of the thread: take what comes until the program has ended, or the terminal is let go."""
         ended = os.pidfd_open(self.pid)
+        watched = [self._master, ended, self._wake_read]
         try:
             while True:
-                ready, _, _ = select.select([self._master, ended, self._wake_read], [], [])
-                if self._wake_read in ready or self._master not in ready:
+                ready, _, _ = select.select(watched, [], [])
+                if self._wake_read in ready:
                     break
-                self._take()
+                if self._master not in ready:  # its last words may still be on their way, before ours
+                    watched.remove(ended)
+                    os.set_blocking(self._slave, False)
+                    os.write(self._slave, END)
+                elif self._take(last=ended not in watched):
+                    break
         except OSError:  # the pty is gone
             pass
         finally:
@@ -296,8 +303,11 @@ class TerminalSession:
                 self._finished = True
                 self._news.notify_all()
 
-    def _take(self) -> None:
+    def _take(self, last: bool) -> bool:
+        """Read what is there. `last`: END was sent; whether it has come."""
         data = os.read(self._master, 65536)
+        came = last and END in data
+        data = data.replace(END, b"") if came else data
         with self._news:
             self._chunks.append((time.perf_counter(), data))
             self._news.notify_all()
@@ -309,6 +319,7 @@ class TerminalSession:
                 if reply := self._reply(found):
                     os.write(self._master, reply)
             self._asked = self._asked[end:][-64:]
+        return came
 
     def _reply(self, query: re.Match[bytes]) -> bytes:
         """As xterm does; of the modes asked for only 2026, synchronised output, is there."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -39,11 +42,59 @@ def test_no_action_needs_a_key_that_terminals_drop():
         assert plain or not action.keys or action.keys in old, action.id
 
 
-def test_the_twins_are_verbs_that_there_are():
-    for action in ACTIONS:
-        if action.cli:
-            program, verb, *_ = action.cli.split()
-            assert program == "rltui" and verb in VERBS, action.cli
+STANDS_FOR = {"STEP": "3", "N": "3", "VERB": "pause"}  # where a parser wants more than any word
+
+
+def understood(command: str) -> tuple[str, argparse.Namespace]:
+    """The verb of a command line, with its group, and what its own parser makes of the rest."""
+    program, *words = shlex.split(command)
+    assert program == "rltui"
+    verb, verbs = "", VERBS
+    while True:
+        verb, module = f"{verb} {words[0]}".strip(), importlib.import_module(verbs[words.pop(0)][0])
+        if not hasattr(module, "VERBS"):
+            break
+        verbs = module.VERBS
+    parser = argparse.ArgumentParser(exit_on_error=False, allow_abbrev=False)
+    module.configure(parser)
+    return verb, parser.parse_intermixed_args([STANDS_FOR.get(word, word) for word in words])
+
+
+@pytest.mark.parametrize("action", [action for action in ACTIONS if action.cli], ids=lambda action: action.id)
+def test_a_twin_is_a_command_that_its_verb_understands(action):
+    verb, _ = understood(action.cli)
+    if action.context == "monitor" and action.name in VERBS:  # a tab
+        assert verb == action.name
+
+
+TWINS = {  # what is done, and which verb with which of its arguments does the same
+    "runs.steer": ("steer", {"run": "RUN", "verb": "pause"}),
+    "monitor.steer": ("steer", {"run": "RUN", "verb": "pause"}),
+    "monitor.past": ("overview", {"at": 3}),
+    "monitor.logs": ("logs", {"follow": True}),
+    "runs.copy_config": ("config new", {"source": "RUN"}),
+    "metrics.filter": ("metrics", {"name": "RE"}),
+    "metrics.write": ("export", {"what": "metrics"}),
+    "rollouts.filter": ("rollouts", {"where": "EXPR"}),
+    "rollouts.sort": ("rollouts", {"sort": "ORDER"}),
+    "transcript.write": ("rollout", {"out": Path("FILE")}),
+    "logs.write": ("logs", {"last": 0}),
+    "compare.write": ("compare", {"runs": ["A", "B"]}),
+    "compare.earlier": ("compare", {"at": 3}),
+    "config.save": ("config set", {}),
+    "config.migrate": ("config migrate", {}),
+    "smoke.hand": ("smoke", {"policy": "human"}),
+    "smoke.write": ("smoke", {"out": Path("FILE")}),
+    "launch.dry_run": ("train", {"dry_run": True}),
+    "launch.target": ("train", {"target": "T"}),
+}
+
+
+@pytest.mark.parametrize("id", TWINS)
+def test_a_twin_does_what_its_action_does(id):
+    verb, arguments = TWINS[id]
+    found, args = understood(BY_ID[id].cli)
+    assert found == verb and {name: getattr(args, name) for name in arguments} == arguments
 
 
 def test_no_two_actions_of_one_place_share_a_key():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from math import inf, nan
 from typing import Any
@@ -52,6 +53,7 @@ NUMBERS = st.floats(-1e308, 1e308) | st.floats(0, 1) | st.sampled_from([nan, inf
     ema=st.sampled_from([0, 0.6]),
     options=st.fixed_dictionaries(
         {
+            "growing": st.booleans(),
             "log_x": st.booleans(),
             "log_y": st.booleans(),
             "clip": st.booleans(),
@@ -91,6 +93,17 @@ def test_ascii_has_only_ascii() -> None:
     assert all(note.isascii() for note in drawing.description.notes)
 
 
+def test_labels_of_marks_that_lie_close_are_no_one_word_and_a_value_is_named_before_an_evaluation() -> None:
+    labels = ("checkpoint", "evaluate", "max_concurrent_rollouts 4", "pause", "resume")
+    marks = tuple(Mark(20 + 2 * i, label) for i, label in enumerate(labels))
+    for columns in range(40, 130):
+        lines = text(drawn(series([0.0] * 40), columns=columns, rows=6, marks=marks)).splitlines()
+        words = {word for line in lines for word in re.split(r"[^a-z_]+", line)}
+        assert words <= {"", "step", "max_concurrent_rollouts", *labels}, words
+        assert not any(f"{one}┊{other}" in line for line in lines for one in labels for other in labels)
+        assert columns < 60 or "max_concurrent_rollouts 4" in "\n".join(lines)
+
+
 def test_values_that_are_not_finite_are_gaps_with_a_marker_and_a_count() -> None:
     drawing = drawn(series([1.0] * 20 + [nan, inf] + [2.0] * 20))
     assert drawing.description.gaps == 2
@@ -104,6 +117,14 @@ def test_a_series_without_a_number_says_so() -> None:
     ended = text(drawn(series([])))
     assert "no values" in ended and "yet" not in ended
     assert "3 values in view, none a finite number" in text(drawn(series([nan, nan, inf])))
+
+
+def test_the_right_label_of_a_growing_chart_is_that_of_the_last_point_and_stands_below_it() -> None:
+    drawing = drawn(series([0.0] * 168, first=0), growing=True, columns=100)
+    last = text(drawing).splitlines()[-1]
+    assert drawing.x is not None and drawing.x.high == 176 and last.split()[-1] == "167"
+    assert len(last.rstrip()) == drawing.left + drawing.x.dot(167, drawing.plot_width) + 1
+    assert text(drawn(series([1.0, 2.0, 3.0]), growing=True, view=(0, 9))).splitlines()[-1].split()[-1] == "9"
 
 
 def test_why_log_is_refused_fits_a_narrow_chart() -> None:

@@ -44,13 +44,13 @@ def test_the_editor_is_the_persons_own_and_its_failures_are_said():
 
 
 def test_an_address_answers_or_says_why_not():
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
+    with socket.socket() as listening, socket.socket() as deaf:
+        for taken in (listening, deaf):
+            taken.bind(("127.0.0.1", 0))
         listening.listen()
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/x"
-        assert reach(url)[0]
-    good, said = reach(url)
-    assert not good and "refused" in said
+        assert reach(f"http://127.0.0.1:{listening.getsockname()[1]}/x")[0]
+        good, said = reach(f"http://127.0.0.1:{deaf.getsockname()[1]}/x")
+        assert not good and "refused" in said
     assert not reach("builtin:facts")[0] and not reach("http://[::1")[0]
 
 

@@ -10,11 +10,13 @@ import rltui.cli.main as entry
 from rltui.look import default_look
 from rltui.model.judge_feed import JudgeFeed
 from rltui.model.judge_view import judge_view
+from rltui.model.judged import Calls
 from rltui.model.run import RunModel
-from rltui.screens.monitor.judge_draw import call_rows
+from rltui.screens.monitor.judge_draw import call_rows, spread_rows
 from rltui.sources.local import LocalRunSource
 from rltui.sources.past import PastSource
 from rltui.widgets.scatter import Scatter
+from rltui.words import amount
 from tests.cli.test_judge import HOSTILE, record_run
 from tests.tui.app_driver import build, run_in, screen_text, until
 from trainer.rundir import synth_judge
@@ -44,7 +46,7 @@ def test_the_numbers_are_those_of_the_verb(run):
     model, feed = fed(run)
     view, told = judge_view(feed, model.status), asked(run)
     same = set(view) & set(told) - {"blend"}
-    assert {"tries", "failed", "latency_p50_s", "latency_p95_s", "cost_usd", "recent", "model"} <= same
+    assert {"tries", "failed", "latency_p50_s", "latency_p95_s", "cost_usd", "recent", "model", "tracks"} <= same
     assert {name: view[name] for name in same} == {name: told[name] for name in same}
     assert view["recent"]["episodes"] == told["judged"] and view["again"] == sum(told["failed"].values())
     assert view["timeouts"] == told["failed"]["judge_transient"] and view["timeout_s"] == synth_judge.TIMEOUT_S
@@ -107,6 +109,62 @@ async def test_the_tab_and_a_jump_from_a_point_to_its_episodes(run):
         await until(app, "episode")
         await pilot.press("enter")
         await until(app, lambda: "n = " in screen_text(app))
+
+
+def test_scores_lie_in_tenths_and_what_a_sum_gives_beyond_1_stands_apart():
+    calls = Calls()
+    for score in (0.0, 0.1, 0.3, 0.7, 0.95, 1.0):
+        calls.add({"status": "ok", "kind": "outcome", "tracks": {"fact": score}})
+    calls.add({"status": "ok", "kind": "event", "tracks": {"fact": 1.4}})
+    calls.add({"status": "failed", "kind": "event", "tracks": {"fact": 0.0}})
+    outcome, turns = calls.totals()["tracks"]
+    assert (outcome["of"], outcome["scores"], turns["of"], turns["scores"]) == ("outcome", 6, "turns", 1)
+    assert [bin["count"] for bin in outcome["bins"]] == [1, 1, 0, 1, 0, 0, 0, 1, 0, 2]
+    assert outcome["mean"] == pytest.approx(3.05 / 6) and turns["bins"][-1] == {"low": 1.0, "high": None, "count": 1}
+    head, *rows = ("".join(part for part, _ in row) for row in spread_rows(calls.totals(), 58, default_look()))
+    bars = default_look().bars
+    assert len({len(row) for row in (head, *rows)}) == 1 and bars[-1] * 2 + " " in rows[0] and head.index("0") < 35
+    for cells in range(44, 120):
+        (wide,) = {len("".join(part for part, _ in row)) for row in spread_rows(calls.totals(), cells, default_look())}
+        assert wide <= cells
+
+
+async def test_every_number_of_the_tab_is_that_of_the_verb(run):
+    told = asked(run)
+    pipeline = json.loads((run / "status.json").read_text())["pipeline"]
+    app = build(run.parent, run_dir=run)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await until(app, "step 16/")
+        await pilot.press("J")
+        failed = ", ".join(f"{code.removeprefix('judge_')} x {n}" for code, n in told["failed"].items())
+        text = await until(
+            app,
+            f"rank corr. {told['recent']['agreement']:+.2f}, newest {told['recent']['episodes']}",
+            f"{pipeline['judge_in_flight']} calls, 0 queued",
+            f"{told['model']} ({told['provider']})",
+            told["rubric_id"],
+            f"{told['tries']}, {told['cached']} known already, {sum(told['failed'].values())} tried again",
+            f"p50 {told['latency_p50_s']:.1f} s, p95 {told['latency_p95_s']:.1f} s, of all calls",
+            failed,
+            f"{told['failed']['judge_transient']} of them timeouts",
+            f"{told['cost_usd']:.4f} $, {amount(told['tokens_in'])} + {amount(told['tokens_out'])} tokens",
+        )
+        assert [track["track"] for track in told["tracks"]] == ["fact", "style"]
+        for track in told["tracks"]:
+            most = max(bin["count"] for bin in track["bins"])
+            bars = default_look().bars
+            drawn = "".join(bars[max(bool(n), round((len(bars) - 1) * n / most))] * 2 for n in counts(track))
+            (row,) = [line for line in text.splitlines() if f" {track['mean']:.2f}  {drawn}" in line]
+            assert track["track"] in row and row.rstrip(" │").endswith(f" {track['scores']}")
+        for name in ("fact", "style"):
+            _, ys = app.opened.model.metrics.series[f"judge/{name}"].points(0, 99)
+            weights = [0.6 ** (len(ys) - 1 - i) for i in range(len(ys))]
+            mean = sum(w * y for w, y in zip(weights, ys, strict=True)) / sum(weights)
+            assert f"{name} {mean:.3f}".rstrip("0") in text
+
+
+def counts(track):
+    return [bin["count"] for bin in track["bins"]]
 
 
 async def test_a_run_without_a_judge_says_what_asks_for_one(tmp_path):

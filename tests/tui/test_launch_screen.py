@@ -16,7 +16,9 @@ from rltui.preflight import table
 from rltui.samples import samples
 from rltui.screens.confirm import ConfirmScreen
 from rltui.screens.launch.screen import LaunchScreen
+from rltui.screens.monitor.event_rows import EventRows
 from rltui.sources.local import LocalRunSource
+from rltui.widgets.virtual_list import VirtualList
 from tests.tui.app_driver import build, screen_text, until
 
 TINY = (('"builtin:smollm2-135m"', '"builtin:tiny"'), ("iterations_per_epoch = 3", "iterations_per_epoch = 500"))
@@ -43,6 +45,13 @@ def write(path: Path, *changes: tuple[str, str]) -> Path:
 def screen(app: RltuiApp) -> LaunchScreen:
     assert isinstance(app.screen, LaunchScreen)
     return app.screen
+
+
+def listed(app: RltuiApp) -> list[str]:
+    """The events of the run that Overview lists, also those that newer ones have moved out of sight."""
+    found = [view.rows for view in app.screen.query("#events").results(VirtualList)]
+    events = [rows.event(i) for rows in found if isinstance(rows, EventRows) for i in range(len(rows))]
+    return [str(event.get("message")) for event in events]
 
 
 async def checked(app: RltuiApp) -> dict[str, str]:
@@ -73,7 +82,7 @@ async def test_a_config_is_chosen_checked_and_launched(folder, config):
             assert f"--run-dir {run_dir}" in app.commands.rows()[-1].command
             status = run_dir / "status.json"
             await until(app, lambda: status.exists() and json.loads(status.read_text())["phase"] != "queued")
-            await until(app, "the run starts")
+            await until(app, lambda: "the run starts" in listed(app))
             await pilot.press("3")
             await until(app, lambda: isinstance(app.screen, LaunchScreen) and app.screen._plan is not None)
             assert screen(app)._plan.job.run_dir != run_dir  # the next run is another

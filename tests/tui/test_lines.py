@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import App, ComposeResult
+from textual.containers import Container
 
 from rltui.look import ColorMode, Look, default_look
 from rltui.widgets.bar import Bar
@@ -205,3 +209,63 @@ async def test_titles_and_bars_are_ascii_where_the_terminal_knows_no_more() -> N
         rows = "".join(_row(app, y) for y in range(10))
         assert "cut here~ v" in rows and "1 > 2" in rows
         assert rows.isascii(), rows
+
+
+class Hiding(PaneApp):
+    def compose(self) -> ComposeResult:
+        with Container():
+            yield self.pane
+
+
+async def test_what_is_said_of_a_pane_that_is_hidden_for_a_moment_stands_in_its_border() -> None:
+    """Its rows are kept from the time before; without a place it has no size by which the last one is found."""
+    app = Hiding()
+    async with app.run_test(size=(60, 10)) as pilot:
+        await pilot.pause()
+        assert "of the last" not in _row(app, 9)
+        hidden = app.query_one(Container)
+        hidden.display = False
+        app.screen._compositor._full_map_invalidated = True  # as by a widget that was mounted meanwhile
+        app.pane.set_info("3 of 4")
+        app.pane.set_subtitle("of the last")
+        hidden.display = True
+        await pilot.pause()
+        assert "3 of 4" in _row(app, 0) and "of the last" in _row(app, 9)
+
+
+class Word(Lines):
+    word = "before"
+
+    def line(self, y: int, width: int) -> list[Segment]:
+        return [Segment(self.word, look_of(self).style("text"))]
+
+
+class WordApp(App[None]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.look: Look = default_look()
+
+    def compose(self) -> ComposeResult:
+        with Container():
+            yield Word()
+
+    def on_mount(self) -> None:
+        self.query_one(Word).line_count = 1
+
+
+@pytest.mark.parametrize("again", [lambda lines: lines.refresh_line(0), Lines.refresh_changed])
+async def test_a_line_that_changes_while_it_is_hidden_for_a_moment_is_shown(
+    again: Callable[[Word], None],
+) -> None:
+    app = WordApp()
+    async with app.run_test(size=(60, 10)) as pilot:
+        await pilot.pause()
+        assert "before" in _row(app, 0)
+        hidden, lines = app.query_one(Container), app.query_one(Word)
+        hidden.display = False
+        app.screen._compositor._full_map_invalidated = True
+        lines.word = "after"
+        again(lines)
+        hidden.display = True
+        await pilot.pause()
+        assert "after" in _row(app, 0)

@@ -35,20 +35,17 @@ async def test_the_charts_go_with_the_list_and_the_list_with_the_charts(folder: 
     app = build(folder, run_dir=run_in(folder, "alpha", episodes=320))
     async with app.run_test(size=(120, 40)) as pilot:
         tab = await opened(app, pilot)
-        assert on_page(tab)[:2] == ["reward/mean", "reward/std"] and len(on_page(tab)) == 6
+        await until(app, lambda: on_page(tab)[:2] == ["reward/mean", "reward/std"] and len(on_page(tab)) == 6)
         await pilot.press("j", "enter")
-        assert isinstance(app.focused, Chart) and app.focused.parent.metric == "reward/std"
+        await until(app, lambda: isinstance(app.focused, Chart) and app.focused.parent.metric == "reward/std")
         await pilot.press("pagedown")
-        await until(app, lambda: app.focused.parent.metric == "reward/outcome" or on_page(tab)[1])
+        await until(app, lambda: "reward/mean" not in on_page(tab) and app.focused.parent.metric == on_page(tab)[1])
         second = on_page(tab)
-        assert "reward/mean" not in second and app.focused.parent.metric == second[1]
         await pilot.press("z", "j")
-        assert app.screen.maximized.metric == second[2]
-        text = await until(app, second[2])
-        assert second[1] not in text
+        await until(app, lambda: app.screen.maximized.metric == second[2])
+        await until(app, second[2], lambda: second[1] not in screen_text(app))
         await pilot.press("z")
-        await until(app, second[1])
-        assert app.focused.parent.metric == second[2]
+        await until(app, second[1], lambda: app.focused.parent.metric == second[2])
         await pilot.press("escape")
         assert tab.query_one("#metrics", VirtualList).has_focus
 
@@ -57,7 +54,7 @@ async def test_the_cursor_moves_from_the_list_too(folder: Path) -> None:
     app = build(folder, run_dir=run_in(folder, "alpha", episodes=320))
     async with app.run_test(size=(120, 40)) as pilot:
         tab = await opened(app, pilot)
-        assert "h/l cursor" in screen_text(app)
+        await until(app, "h/l cursor")
         await pilot.press("h", "h")
         assert tab.query_one("#metrics", VirtualList).has_focus
         cursors = {pane.chart.options.cursor for pane in tab.query_one(MetricCharts).page}
@@ -111,6 +108,18 @@ async def test_a_frame_does_not_claim_a_log_scale_that_was_refused(folder: Path)
         assert text.replace("log y needs", "").count("log y") == text.count("Y log y")
 
 
+async def test_a_logarithmic_x_axis_is_said_on_every_chart_that_has_it(folder: Path) -> None:
+    app = build(folder, run_dir=run_in(folder, "alpha", episodes=320))
+    async with app.run_test(size=(120, 40)) as pilot:
+        tab = await opened(app, pilot)
+        await pilot.press("/", *"^(gspo/loss|eval/reward_mean)$", "enter")
+        await until(app, "2 of")
+        await pilot.press("enter", "X")
+        loss, reward = (tab.query_one(MetricCharts).of(name) for name in ("gspo/loss", "eval/reward_mean"))
+        await until(app, "log x needs > 0", lambda: "log x" in str(loss.border_subtitle))
+        assert "log x" not in str(reward.border_subtitle)  # it begins at step 0, and says so itself
+
+
 async def test_filter_pins_folds_and_limits(folder: Path) -> None:
     app = build(folder, run_dir=run_in(folder, "alpha", episodes=320))
     async with app.run_test(size=(120, 40)) as pilot:
@@ -121,7 +130,7 @@ async def test_filter_pins_folds_and_limits(folder: Path) -> None:
         await pilot.press("backspace", "enter")
         await until(app, f"10 of {len(app.opened.model.metrics)}")
         await pilot.press("G", "p")
-        assert on_page(tab)[0] == "gspo/ratio_min" and "pinned" in screen_text(app)
+        await until(app, "pinned", lambda: on_page(tab)[0] == "gspo/ratio_min")
         await pilot.press("escape")
         await until(app, lambda: on_page(tab)[:2] == ["gspo/ratio_min", "reward/mean"])
         await pilot.press("m", *"2 1", "enter")
@@ -145,8 +154,8 @@ async def test_from_a_point_to_its_episodes_and_back(folder: Path) -> None:
         await pilot.press("enter")
         await until(app, f"iteration = {iteration}")
         await app.screen.run_action("screen.back")
-        await until(app, "reward/std")
-        assert tab.display and tab.query_one(MetricCharts).shared.cursor == x
+        await until(app, "reward/std", lambda: tab.display)
+        assert tab.query_one(MetricCharts).shared.cursor == x
 
 
 async def test_its_numbers_are_those_of_metrics_json(folder: Path, capsys: Any) -> None:

@@ -14,13 +14,9 @@ from rltui.sources.local import LocalRunSource
 from rltui.widgets.log_view import LogView
 from rltui.widgets.transcript import Transcript
 from rltui.widgets.virtual_list import VirtualList
-from tests.tui.app_driver import build, run_in, screen_text, type_at_once, until
-
-
-async def drawn(app):
-    """Wait until the overview stands, with values in its charts and the focus in one of them."""
-    await until(app, lambda: "╭─ reward" in screen_text(app) and app.focused is not None)
-    await until(app, lambda: "no values" not in screen_text(app))
+from tests.tui.app_driver import build, drawn, run_in, screen_text, type_at_once, until
+from tests.tui.configured_run import configured
+from tests.tui.quiet import at_rest
 
 
 async def test_the_overview_shows_charts_events_and_what_it_does(folder):
@@ -113,6 +109,7 @@ async def test_a_hidden_tab_is_told_when_it_shows_again(folder):
         await until(app, "Job completed")
         await pilot.press("R")
         await until(app, "Episodes")
+        await at_rest(app, pilot)
         screen = app.screen
         overview, told = screen.query_one(Overview), []
         overview.update = lambda model, what: told.append(what)  # type: ignore[method-assign]
@@ -240,6 +237,15 @@ async def test_set_asks_for_a_key_and_sends_its_value(folder):
         assert len(list((run / "control").glob("*.json"))) == 1
 
 
+async def test_set_tells_the_values_in_force(folder):
+    run = configured(folder, "live", 1, "training.learning_rate=2e-4", kind="running")
+    app = build(folder, run_dir=run)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(app, "RUNNING", lambda: app.opened.checkup and app.opened.checkup.findings)
+        await pilot.press("S", *"jjjjjj", "enter")
+        await until(app, "training.learning_rate = 0.0002", "training.max_lag = ")
+
+
 async def test_kill_asks_first(folder):
     run = run_in(folder, "live", kind="running")
     app = build(folder, run_dir=run)
@@ -317,75 +323,6 @@ async def test_q_does_not_ask_when_the_run_has_ended(folder):
         await until(app, "SUCCEEDED")
         await pilot.press("q")
         await until(app, lambda: app._exit)
-
-
-async def test_a_source_that_is_lost_keeps_its_data_and_says_so(folder):
-    run = run_in(folder, "live", kind="running")
-    app = build(folder, run_dir=run)
-    async with app.run_test(size=(120, 30)):
-        await until(app, "RUNNING")
-        (run / "status.json").write_text("{torn")
-        await until(app, "stale")
-        assert "step 4/4" in screen_text(app)
-
-
-def colors_of(app, selector):
-    """Those of the text in a widget."""
-    widget = app.screen.query_one(selector)
-    found = [style for line in widget.render_lines(widget.size.region) for text, style, _ in line if text.strip()]
-    return {style.color.name for style in found if style is not None and style.color is not None}
-
-
-async def test_the_last_data_of_a_folder_that_vanished_stay_dim_and_come_back(folder):
-    run = run_in(folder, "alpha", judge=True, episodes=128)
-    app = build(folder, run_dir=run)
-    async with app.run_test(size=(140, 40)) as pilot:
-        await drawn(app)
-        for key, words in (("J", "rank corr."), ("M", "mean"), ("R", "Question")):
-            await pilot.press(key)
-            await until(app, words)
-        await pilot.press("O")
-        await drawn(app)
-        bright = colors_of(app, "Overview Chart")
-        assert len(bright) > 1
-        run.rename(folder / ".aside")
-        app.opened.look_now()
-        text = await until(app, "stale", "the run is gone", "SUCCEEDED")
-        assert "no values yet" not in text
-        assert len(colors_of(app, "Overview Chart")) < len(bright)
-        for key, never in (("J", "was judged"), ("M", "mean -"), ("R", "No episode"), ("I", "not known yet")):
-            await pilot.press(key)
-            await until(app, lambda key=key: app.screen._tab.is_mounted and f"[{key}" in screen_text(app))
-            await pilot.pause()
-            assert never not in screen_text(app), key
-        await pilot.press("O")
-        (folder / ".aside").rename(run)
-        await pilot.press("r")
-        await until(app, lambda: "stale" not in screen_text(app))
-        assert colors_of(app, "Overview Chart") == bright
-
-
-async def test_a_folder_that_vanished_before_it_was_read_is_said_everywhere(folder, monkeypatch):
-    run = run_in(folder, "alpha")
-    monkeypatch.setattr("rltui.watch.RETRY_S", 0.05)
-    gone, read = folder / ".aside", LocalRunSource.status
-
-    def status(source):
-        if run.exists():
-            run.rename(gone)
-        return read(source)
-
-    monkeypatch.setattr(LocalRunSource, "status", status)
-    app = build(folder, run_dir=run)
-    async with app.run_test(size=(140, 40)) as pilot:
-        text = await until(app, "It cannot be read", "UNREADABLE")
-        assert "Waiting for the first step" not in text and "STARTING" not in text
-        await pilot.press("P")
-        text = await until(app, "THE PAST  it cannot be read")
-        assert "Waiting" not in text and "0/0" not in text
-        await pilot.press("P", "7")
-        text = await until(app, "7 Doctor]", "UNREADABLE")
-        assert "Reading the run" not in text
 
 
 async def test_a_tab_that_is_shown_while_it_is_made_has_its_content(folder):

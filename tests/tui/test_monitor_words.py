@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from rich.segment import Segment
 
-from rltui.cli.progress import duration
 from rltui.look import default_look
 from rltui.model.doing import doing, waits
 from rltui.model.episode_query import FilterError, parse
@@ -19,6 +18,7 @@ from rltui.screens.monitor.event_rows import EventRows
 from rltui.screens.quit import quit_screen
 from rltui.screens.steer import ended, loss, told, verbs
 from rltui.text import width
+from rltui.words import duration
 from trainer.rundir.layout import SCHEMA
 
 LOOK = default_look()

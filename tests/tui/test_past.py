@@ -9,6 +9,7 @@ import pytest
 
 from rltui.model.past import PastModel
 from rltui.model.run import RunModel
+from rltui.screens.monitor.logs import Logs
 from rltui.sources.base import Slice
 from rltui.sources.cut import Cut
 from rltui.sources.local import LocalRunSource
@@ -119,12 +120,9 @@ async def test_the_screen_moves_in_time_and_comes_back(run):
     async with app.run_test(size=(120, 40)) as pilot:
         await shown(app, "Training completed")
         await pilot.press("P")
-        await shown(app, "THE PAST")
-        text = await shown(app, "step 40 of 40")
-        assert "step 40/40" in text
+        await shown(app, "THE PAST", "step 40 of 40", "step 40/40")
         await pilot.press("<")
-        text = await shown(app, "step 36 of 40")
-        await shown(app, "step 36/40")
+        await shown(app, "step 36 of 40", "step 36/40")
         await pilot.press(",")
         await shown(app, "step 35/40")
         await pilot.press(".", ".")
@@ -143,7 +141,7 @@ async def test_the_screen_moves_in_time_and_comes_back(run):
         await pilot.press("F")
         await shown(app, "step 40 of 40")
         await shown(app, "Training completed")
-        assert screen_text(app).splitlines()[-1].split()[:4] == [",/.", "step", "</>", "tenth"]
+        await shown(app, lambda: screen_text(app).splitlines()[-1].split()[:4] == [",/.", "step", "</>", "tenth"])
         for key in ("P", "escape"):
             await pilot.press(key)
             await shown(app, lambda: "THE PAST" not in screen_text(app) and "[4 Monitor]" in screen_text(app))
@@ -167,6 +165,29 @@ async def test_what_is_asked_for_while_it_is_read_is_done_then(run, monkeypatch)
             may.set()
         await shown(app, "step 35 of 40")
         await shown(app, "step 35/40")
+
+
+@pytest.mark.parametrize("read_at_once", [True, False])
+async def test_of_a_log_each_line_shows_once_however_fast_the_time_moves(run, monkeypatch, read_at_once):
+    """The lines of a time that was left may still be on their way, or still be read."""
+    app = build(run.parent, run_dir=run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shown(app, "step 40/40")
+        await pilot.press("P")
+        await shown(app, "step 40 of 40")
+        await pilot.press("L")
+        await shown(app, "step 40 loss")
+        tab, jobs = app.screen.query_one(Logs), []
+        lines = len(tab.view.store)
+        monkeypatch.setattr(tab._opened, "in_thread", jobs.append)
+        tab.update(tab._opened.model, frozenset({"logs"}))
+        if read_at_once:
+            jobs.pop()()
+        tab.update(tab._opened.model, frozenset({"logs"}))
+        for job in jobs:
+            job()
+        await pilot.pause()
+        await shown(app, lambda: len(tab.view.store) == lines)
 
 
 async def test_before_the_first_step_it_says_so(run):

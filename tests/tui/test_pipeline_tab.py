@@ -11,12 +11,13 @@ from rltui.look import default_look
 from rltui.model.lag_feed import LagFeed
 from rltui.model.metrics import MetricStore
 from rltui.model.now import now_lines
-from rltui.model.pipeline_text import percent, queue_words, split_rows, wait_detail, wait_numbers
+from rltui.model.pipeline_text import percent, queue_words, service_lines, split_rows, wait_detail, wait_numbers
 from rltui.model.pipeline_view import percents, pipeline_view
 from rltui.model.run import RunModel
 from rltui.screens.monitor.pipeline_draw import flow_rows, lag_rows, machine_rows
 from rltui.screens.monitor.pipeline_draw import split_rows as draw_split
 from rltui.sources.local import LocalRunSource
+from rltui.words import short
 from tests.tui.app_driver import build, run_in, screen_text, until
 
 QUIET = {f"time/wait_for_{what}": 0.0 for what in ("batch", "straggler", "eval", "policy", "judge")}
@@ -107,7 +108,7 @@ def test_who_waits_now_stands_first_with_since_when():
 
 
 async def test_the_tab_shows_the_numbers_of_the_verb(tmp_path):
-    run = run_in(tmp_path, "anna", "running", episodes=256)
+    run = run_in(tmp_path, "anna", "running", episodes=256, judge=True)
     out = io.StringIO()
     with redirect_stdout(out):
         assert entry.main(["pipeline", str(run), "--json"]) == 0
@@ -116,19 +117,61 @@ async def test_the_tab_shows_the_numbers_of_the_verb(tmp_path):
     async with app.run_test(size=(120, 40)) as pilot:
         await until(app, "step 16/")
         await pilot.press("I")
-        text = await until(app, "100 %", "is the limit", f"{told['queue']['ready']} of {told['queue']['need']}")
-        assert told["bound"]["word"] in text and told["bound"]["text"] in text
+        rollouts, queue, gpu = told["rollouts"], told["queue"], told["machine"]["gpus"][0]
+        (engine,), gateway, judge = told["engines"], told["gateway"], told["judge"]
+        text = await until(
+            app,
+            told["bound"]["word"],
+            told["bound"]["text"],
+            f"{rollouts['running']} of {rollouts['max']} running",
+            f"{queue['ready']} of {queue['need']}",
+            f"vllm serving v{engine['version']}, {short(rollouts['tokens_per_sec'])} tokens/s, {engine['url']}",
+            f"{gateway['calls']} model calls in flight, {gateway['url']}",
+            f"{judge['in_flight']} calls in flight, 0 queued",
+            f"GPU {gpu['index']}  {gpu['role']}",
+            f"{100 * gpu['util']:.0f} %",
+            "is the limit",
+            " 256  100 %",
+        )
         for words, _, n, _ in split_rows(told):
             assert any(words in line and f"{n} %" in line for line in text.splitlines())
-        rollouts, queue, gpu = told["rollouts"], told["queue"], told["machine"]["gpus"][0]
-        assert f"{rollouts['running']} of {rollouts['max']} running" in text
-        assert f"{queue['ready']} of {queue['need']}" in text
-        assert f"GPU {gpu['index']}  {gpu['role']}" in text and f"{100 * gpu['util']:.0f} %" in text
-        assert told["lag"]["counts"] == [[0, 256]] and " 256  100 %" in text
+        assert told["lag"]["counts"] == [[0, 256]]
         await pilot.press("enter")
         await until(app, "shorter by compute.topology.gpus_for_vllm")
         await pilot.press("enter")
         await until(app, lambda: "shorter by" not in screen_text(app))
+
+
+def test_engines_that_do_not_serve_stand_first_and_an_ended_run_has_none():
+    engine = {"url": "http://127.0.0.1:1", "kind": "vllm", "version": 7, "state": "serving"}
+    engines = [engine, engine, {**engine, "state": "restarting", "version": 6}]
+    status = {"state": "running", "engines": engines, "pipeline": {"judge_in_flight": 2, "judge_oldest_s": 4.0}}
+    (name, text, style), judge = service_lines(view(status))
+    assert (name, style) == ("engine", "watch")
+    assert text == "vllm restarting v6, 2 vllm serving v7, - tokens/s"
+    assert judge[1] == "2 calls in flight, 0 queued, the oldest 4.0 s old"
+    ended = view({**status, "state": "failed"})
+    assert (ended["engines"], ended["gateway"], ended["judge"]) == ([], None, None) and not service_lines(ended)
+
+
+async def test_a_low_terminal_has_each_pane_behind_tab(tmp_path):
+    app = build(tmp_path, run_dir=run_in(tmp_path, "anna", "running"))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(app, "step 4/")
+        await pilot.press("I")
+        await until(app, "╭─ Pipeline", "engine ", "forward and backward", lambda: "╭─ Lag of" not in screen_text(app))
+        for title, *within in (
+            ("Who waits for whom",),
+            ("Time of a step", "a step"),
+            ("Tokens per second",),
+            ("Lag of episodes", "is the limit"),
+            ("Machine", "GiB free"),
+        ):
+            await pilot.press("tab")
+            await until(app, f"╭─ {title}", *within, lambda: screen_text(app).count("╭─") == 1)
+        await pilot.resize_terminal(120, 40)
+        await until(app, "╭─ Lag of", "╭─ Machine", "GiB free")
+        await until(app, lambda: screen_text(app).count("forward and backward") == 1)
 
 
 def test_lags_come_from_the_newest_lines_alone(tmp_path):

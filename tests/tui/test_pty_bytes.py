@@ -12,6 +12,7 @@ import pytest
 from rltui.widgets.virtual_list import VirtualList
 from tests.tui.app_driver import build, run_in, until
 from tests.tui.pty_app import HOLD, RLTUI, SIZE, planted, started_with
+from tests.tui.quiet import at_rest
 from tests.tui.terminal_session import TerminalSession
 from trainer.rundir.synth import SynthConfig, play, write_run
 
@@ -83,7 +84,8 @@ async def test_only_rows_in_sight_are_laid_out(long, tmp_path, monkeypatch):
         await until(app, "SUCCEEDED")
         await pilot.press("R")
         await until(app, lambda: isinstance(app.focused, VirtualList) and app.focused.line_count > 5000)
-        await pilot.pause()
+        await until(app, "█")  # the rewards are counted last
+        await at_rest(app, pilot)
         laid: list[int] = []
         line = VirtualList.line
         monkeypatch.setattr(VirtualList, "line", lambda self, y, width: laid.append(y) or line(self, y, width))
@@ -103,8 +105,8 @@ def test_nothing_is_sent_while_nothing_happens(terminal, many, long):
     other.wait_for("SUCCEEDED")
     for key, quiet_ms in (("O", 10_000), ("R", 2000), ("L", 2000)):
         other.send(key)
-        other.drain_until_quiet(quiet_ms, timeout=60)  # what it does at its own pace may come late on a busy machine
-        session.drain_until_quiet(quiet_ms, timeout=60)
+        other.drain_until_quiet(quiet_ms, timeout=120)  # what it does at its own pace may come late on a busy machine
+        session.drain_until_quiet(quiet_ms, timeout=120)
 
 
 def test_an_update_of_a_live_overview_sends_little(terminal, tmp_path):

@@ -13,7 +13,7 @@ from rltui.model.log_store import MAX_LINES
 from tests.tui.app_driver import run_in
 from tests.tui.pty_app import RLTUI, SIZE, escape
 
-LINES, RATE, PIECE = 250_000, 50_000, 1_000
+LINES, RATE, PIECE = 500_000, 50_000, 1_000  # ten seconds
 # At that rate, or as fast as the machine can; then a last line.
 FLOOD = """
 import sys, time

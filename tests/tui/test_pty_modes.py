@@ -45,15 +45,22 @@ FAULTS = {
         "    def action(self): raise KeyError('planted')\n    module.RunsScreen.action_sort = action",
         "o",
     ),
-    "a timer": ("rltui.app", "    module.RltuiApp._theme_saved = lambda self: [][0]", ""),
+    "a timer": (
+        "rltui.app",
+        "    import pathlib\n    module.RltuiApp._theme_saved = lambda self: pathlib.Path(GATE).exists() and [][0]",
+        "",
+    ),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_leaves_the_terminal_as_it_was_and_a_report(terminal, runs, tmp_path, fault):
     module, change, key = FAULTS[fault]
+    gate = tmp_path / "gate"
+    change = change.replace("GATE", repr(str(gate)))
     session = terminal([*RLTUI, "--runs-dir", runs], env=planted(tmp_path / "plant", module, change), **SIZE)
     session.wait_for("alpha")
+    gate.touch()
     session.send(key)
     assert session.wait() == 3
     assert_put_back(session)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 
 from rltui.cli.main import main
 from rltui.screens.runs import RunsScreen
@@ -19,6 +20,7 @@ from rltui.server.slots import Places
 from rltui.server.submit import House
 from tests.server_reads.serving import Server
 from tests.tui.app_driver import build, run_in, screen_text, until
+from trainer.rundir import RunWriter
 
 SIZE = (120, 36)
 
@@ -52,7 +54,7 @@ def runs_of(app) -> RunsScreen:
 
 async def attach(pilot, app, text: str) -> None:
     await pilot.press("a")
-    await pilot.pause()
+    await until(app, lambda: isinstance(app.focused, Input))
     app.focused.value = text
     await pilot.press("enter")
 
@@ -63,8 +65,7 @@ async def test_jobs_of_a_server_are_listed_beside_the_folder_and_forgotten_again
     async with app.run_test(size=SIZE) as pilot:
         await until(app, "close")
         await attach(pilot, app, f"http://127.0.0.1:{far.port}")
-        shown = await until(app, "synth-healthy")
-        assert "close" in shown and "and 1 server" in shown
+        await until(app, "synth-healthy", "close", "and 1 server")
         at = next(i for i in range(2) if runs_of(app).rows.row(i).name.startswith("synth"))
         assert runs_of(app).rows.row(at).path == address(far)
         runs_of(app).query_one("#runs").cursor = at
@@ -81,8 +82,7 @@ async def test_every_number_of_a_job_is_that_of_its_folder(far, tmp_path, capsys
     async with app.run_test(size=SIZE) as pilot:
         await until(app, "No runs under")
         app.open_run(address(far))
-        shown = await until(app, f"step {told['status']['step']}/")
-        assert f"{told['reward']:.3f}"[:4] in shown
+        await until(app, f"step {told['status']['step']}/", f"{told['reward']:.3f}"[:4])
         for key, words in (
             ("M", "reward/mean"),
             ("R", "80 episodes"),
@@ -110,6 +110,42 @@ async def test_a_server_that_is_gone_is_a_line_and_the_open_run_keeps_its_data(f
         app.look_at_server(app.servers[0])
         shown = await until(app, "unreadable")
         assert "synth-healthy" in shown
+
+
+async def test_a_server_that_comes_back_is_read_on_where_it_was(tmp_path, monkeypatch):
+    """The run went on meanwhile: its screen goes on with what was written."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def serve(port: int = 0) -> Server:
+        jobs = Jobs(House(tmp_path / "far", False, dict(os.environ)), Places(gpus=(), cpu_jobs=1))
+        return Server(port, job_server(jobs, Access()))
+
+    with RunWriter(tmp_path / "far" / f"live-rl_{8:016x}", job_id=f"rl_{8:016x}", label="live") as writer:
+        writer.status(state="running", phase="training", totals={"steps": 9, "iterations": 9}, step=1)
+        server, app = serve(), build(tmp_path / "near")
+        async with app.run_test(size=SIZE) as pilot:
+            await until(app, "No runs under")
+            await attach(pilot, app, f"{server.url}/rl/jobs/rl_{8:016x}")
+            await until(app, "step 1/9")
+            server.abort()
+            app.opened.look_now()
+            await until(app, "stale")
+            writer.status(step=2)
+            server = serve(server.port)
+            app.opened.look_now()
+            await until(app, lambda: "step 2/9" in screen_text(app) and "stale" not in screen_text(app))
+        server.close()
+
+
+async def test_the_newest_jobs_of_a_large_server_are_said_to_be_that(far, tmp_path, monkeypatch):
+    monkeypatch.setattr("rltui.sources.servers.MOST", 1)
+    monkeypatch.setattr("rltui.screens.runs.MOST", 1)
+    run_in(tmp_path / "far", "newer", episodes=64, number=9)
+    app = build(tmp_path / "near")
+    async with app.run_test(size=SIZE) as pilot:
+        await until(app, "No runs under")
+        await attach(pilot, app, f"http://127.0.0.1:{far.port}")
+        await until(app, "by newest, of a server its newest 1")
 
 
 async def test_a_server_of_this_very_folder_lists_no_run_twice(far, tmp_path):
@@ -146,13 +182,14 @@ async def test_a_config_is_launched_at_a_server(far, tmp_path, monkeypatch):
         await pilot.press("t")
         await until(app, "another")
         await pilot.press("down", "enter")
-        await pilot.pause()
+        await until(app, lambda: isinstance(app.focused, Input))
         app.focused.value = f"http://127.0.0.1:{far.port}"
         await pilot.press("enter")
         shown = await until(app, lambda: "answers in" in screen_text(app) and screen_text(app))
         assert "GPUs" not in shown  # of this machine nothing is asked
         await pilot.press("enter")
-        if "launch anyway" in await until(app, lambda: screen_text(app)):
+        await until(app, lambda: "launch anyway" in screen_text(app) or app.opened is not None)
+        if app.opened is None:
             await pilot.press("l")
         await until(app, lambda: app.opened is not None and app.opened.where.startswith(far.url))
         assert app.servers == [far.url]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rltui.screens.runs import RunsScreen
 from rltui.sources.base import Unreadable
 from rltui.sources.deleting import bytes_of, delete
 from rltui.words import size
@@ -119,6 +121,30 @@ async def test_it_is_asked_about_with_its_size_and_goes(folder: Path) -> None:
         await pilot.press("d")
         await until(app, f"{root.name} is deleted", "No run matches", lambda: not root.exists())
     assert [path.name for path in folder.iterdir()] == ["beta-rl_0000000000000002"]
+
+
+async def test_a_question_that_comes_late_takes_no_answer_to_another(folder: Path, monkeypatch) -> None:
+    """The size of a large run is counted for long; by then the person has gone on to another one."""
+    large, small = run_in(folder, "large"), run_in(folder, "small", number=2)
+    jobs: list[Callable[[], object]] = []
+    monkeypatch.setattr(RunsScreen, "_aside", lambda screen, job: jobs.append(job))
+    app = build(folder)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(app, "2 runs")
+        runs = app.get_screen("runs")
+        for run in (large, small):
+            runs.query_one("#runs").cursor = runs.rows.find(str(run))
+            runs.action_delete()
+        late, newer = jobs
+        newer()
+        await until(app, "go for good", small.name[:10])
+        late()
+        await pilot.pause()
+        await pilot.press("d")
+        await until(app, lambda: len(jobs) == 3 and app.screen is runs)
+        jobs[-1]()
+        await until(app, f"{small.name} is deleted")
+    assert large.exists() and not small.exists()
 
 
 async def test_a_run_that_lives_is_not_asked_about(folder: Path) -> None:

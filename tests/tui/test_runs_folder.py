@@ -115,6 +115,14 @@ def test_a_scan_that_is_ended_leaves_the_rest_until_it_is_to_go_on(runs: Path) -
     assert {row.name for row in folder.scan()} == {"later", *STATES}
 
 
+def test_an_end_that_comes_when_all_was_read_leaves_nothing_out(runs: Path) -> None:
+    folder = RunsFolder(runs)
+    list(folder.scan())
+    folder.end()
+    write_run(runs / "later", SynthConfig(episodes=N))
+    assert {row.name for row in folder.scan()} == {"later", *STATES} and not folder.left
+
+
 def test_what_cannot_be_read_stays_a_row_with_its_reason(tmp_path: Path) -> None:
     for name, text in (("torn", b"{"), ("list", b"[]"), ("shape", b'{"state": "running", "latest": 3, "step": "x"}')):
         (tmp_path / name).mkdir()

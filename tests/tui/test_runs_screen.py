@@ -33,9 +33,18 @@ async def test_runs_are_listed_and_one_that_cannot_be_read_says_why(folder):
 
 async def test_an_empty_folder_says_what_to_do(folder):
     app = build(folder)
-    async with app.run_test(size=(80, 24)):
-        await until(app, "No runs under")
-        await until(app, "a: open a run")
+    async with app.run_test(size=(200, 24)):
+        await until(app, f"No runs under {folder}.", "a: open a run or another folder, +: a new config")
+
+
+async def test_where_no_run_is_listed_the_way_back_to_the_open_one_is_told(folder, tmp_path):
+    app = build(folder, run_dir=run_in(tmp_path / "elsewhere", "alpha"))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(app, "step 4/4")
+        await pilot.press("1")
+        await until(app, "No runs under", "4: back to alpha")
+        await pilot.press("4")
+        await until(app, "step 4/4")
 
 
 async def test_a_folder_that_cannot_be_read_is_a_line_and_the_app_lives(folder):
@@ -63,6 +72,7 @@ async def test_the_reading_of_a_slow_folder_of_10_000_runs_is_ended_by_a_key_and
     async with app.run_test(size=(100, 30)) as pilot:
         await until(app, "scanned 40 of 10000", "C end/go on")
         await pilot.press("C")
+        await until(app, lambda: app._folder._folder._end)
         disk.release(1)  # the one that is being read comes still
         await until(app, "read 41 of 10000")
         await pilot.press("G", "enter")  # and what was read can be opened
@@ -226,3 +236,19 @@ async def test_of_a_run_that_has_ended_steering_says_so_and_stays(folder):
         await until(app, "alpha")
         await pilot.press("S")
         await until(app, "the run has ended: succeeded", "[1 Runs]")
+
+
+async def test_what_still_comes_of_a_folder_that_was_left_is_not_listed(folder, tmp_path):
+    run_in(folder, "near")
+    run_in(tmp_path / "other", "far", number=2)
+    app = build(folder)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(app, "near-rl")
+        left, (row,) = app._folder, app.get_screen("runs").rows.all()
+        app.watch_folder(tmp_path / "other")
+        await until(app, "far-rl", "1 run")
+        left._found([row], [], 1, 9)  # as it does that was in the middle of a look
+        left._failed("it cannot be read")
+        await pilot.pause()
+        text = await until(app, "far-rl", "1 run")
+        assert "near" not in text and "cannot be read" not in text

@@ -9,6 +9,8 @@ import pytest
 
 from rltui.model.shape import EVENT, GROUP, STATUS, fitting
 from rltui.sources.local import LocalRunSource
+from trainer.rundir import RunWriter
+from trainer.rundir.control import ControlBox, ask
 from trainer.rundir.synth import SynthConfig, write_run
 
 OTHERS = ("a word", 3, True, [1], {"a": 1}, 10**400, float("nan"), float("inf"))
@@ -40,6 +42,16 @@ def test_what_lies_deeper_is_looked_at_too() -> None:
     found = fitting({"pipeline": pipeline, "warnings": [1, {"text": ["x"]}], "new": {"x": [True]}}, STATUS)
     assert found == {"pipeline": {"need": 4, "gpus": [{"index": 0}]}, "warnings": [{}], "new": {"x": [True]}}
     assert fitting({"rewards": [1, "x", None, 0.5]}, GROUP) == {"rewards": [1, None, None, 0.5]}
+
+
+def test_who_paused_a_run_is_known(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with RunWriter(tmp_path / "run", job_id="rl_1", label="x") as writer:
+        ask(tmp_path / "run", "pause", client="rltui")
+        (request,) = ControlBox(tmp_path / "run").take()
+        writer.status(state="paused", paused={"reason": "request", "by": request.by, "since": 1.0})
+    by = (LocalRunSource(tmp_path / "run").status() or {})["paused"]["by"]
+    assert by == request.by and by["user"] and by["client"] == "rltui"
 
 
 def test_a_source_hands_out_nothing_else(run: Path, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from rltui.smoke.asked import Asked
 from rltui.smoke.events import Done, Idle, Opened
 from rltui.smoke.kept import kept_file, read_kept
 from rltui.smoke.report import GroupForecast, Plan, Report, SeedSpread, Spread
+from rltui.smoke.session import Session
 from rltui.smoke.settings import Settings
 from tests.tui.app_driver import build, screen_text, until
 
@@ -34,7 +37,12 @@ def screen_of(app: RltuiApp) -> SmokeScreen:
 
 def task_apps() -> list[psutil.Process]:
     """Those that this process serves."""
-    return [child for child in psutil.Process().children() if "trainer.taskapp" in child.cmdline()]
+    found = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may end meanwhile
+            if "trainer.taskapp" in child.cmdline():
+                found.append(child)
+    return found
 
 
 async def test_from_nothing_to_a_verdict_that_comes_while_another_screen_is_shown(folder: Path) -> None:
@@ -101,10 +109,32 @@ async def test_pause_one_turn_stop_and_one_stage_again(folder: Path) -> None:
         assert "PAUSED" in screen_text(app)
         await pilot.press("X")
         await until(app, lambda: model.phase == "idle")
-        assert "stopped" in await until(app, "· skip  S06")
+        await until(app, "· skip  S06", "stopped")
         await pilot.press("g", "R")
         await until(app, lambda: model.what == "stages" and model.phase == "idle")
         assert model.row("S01").state == "ok" and model.row("S07").state == "waiting"
+
+
+async def test_a_start_that_was_stopped_leaves_the_last_session_to_the_next_start(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends slowly, and holds the port of the task app as long."""
+    closes, gate, begun = [], threading.Event(), []
+    monkeypatch.setattr(Session, "close", lambda session: (closes.append(session), gate.wait(60)))
+    monkeypatch.setattr(Session, "begin", lambda session: begun.append(session))
+    app = build(folder, smoke=Asked(url="builtin:guess", **SMALL))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(app, "target builtin:guess")
+        app.smoke = last = Session(Asked(url="builtin:guess"), print)
+        await pilot.press("r")
+        await until(app, lambda: closes == [last])
+        await pilot.press("X")
+        await until(app, lambda: not screen_of(app).model.running)
+        await pilot.press("r")
+        await until(app, lambda: closes == [last, last])
+        assert not begun
+        gate.set()
+        await until(app, lambda: begun and app.smoke is begun[0])
 
 
 async def test_the_config_in_hand_is_tested_kept_and_exported(folder: Path, tmp_path: Path) -> None:
@@ -155,8 +185,7 @@ async def test_the_group_size_that_it_names_is_written_when_it_is_confirmed(
         await pilot.press("x")
         await until(app, "training.group_size = 8 becomes 16")
         await pilot.press(answer)
-        await pilot.pause()
-        assert f"group_size = {size} " in config.read_text()
+        await until(app, lambda: app.screen is screen, lambda: f"group_size = {size} " in config.read_text())
 
 
 async def test_a_config_that_is_wrong_is_said_and_nothing_is_started(folder: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rltui.model.steering import Steering
+from rltui.screens.steer import told as told_of
 from rltui.sources.local import LocalRunSource
 from trainer.rundir import ControlBox, RunWriter
 
@@ -28,7 +29,7 @@ def test_a_request_is_done_only_when_the_run_says_so(root: Path) -> None:
     steering = Steering(LocalRunSource(root), clock=lambda: 0.0)
     request = steering.ask("set", {"training.learning_rate": 1e-5})
     assert request.state == "asked" and steering.open and steering.poll() == []
-    box = ControlBox(root, attempt_started_at=0.0)
+    box = ControlBox(root)
     (taken,) = box.take()
     assert (taken.action, taken.args) == ("set", {"training.learning_rate": 1e-5})
     states = []
@@ -45,10 +46,12 @@ def test_a_refusal_gives_its_reason_and_harms_no_other(root: Path) -> None:
     steering = Steering(LocalRunSource(root), clock=lambda: 0.0)
     first, second = steering.ask("pause"), steering.ask("stop")
     with RunWriter(root, job_id="rl_0", label="x", attempt=2) as writer:
-        writer.event("rl.control.refused", "x", step=0, control_id=first.control_id, reason="wrong\x1b[2J_state")
+        told = "pause was refused: it is\x1b paused already"
+        writer.event("rl.control.refused", told, step=0, control_id=first.control_id, reason="wrong_state")
     (changed,) = steering.poll()
-    assert (changed.number, changed.state, changed.detail) == (first.number, "refused", "wrong_state")
-    assert steering.answer(changed) == "pause: refused (wrong_state)"
+    assert (changed.number, changed.state, changed.detail) == (first.number, "refused", "it is paused already")
+    assert steering.answer(changed) == "pause: refused (it is paused already)"
+    assert told_of(changed) == ("pause refused: it is paused already", "act")
     assert [request.state for request in steering.requests] == ["refused", "asked"] and second.number == 2
 
 

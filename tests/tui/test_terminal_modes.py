@@ -31,7 +31,7 @@ def detach(number):
         raise RuntimeError("no loop")
 
 done = False
-with Guard(detach, grace_s=0.05) as guard:
+with Guard(detach, grace_s=60.0 if what == "detaches" else 0.05) as guard:
     tty.setraw(0)
     os.write(2, b"\\x1b[?1049h\\x1b[?1003h\\x1b[?25lREADY")
     if what == "raises":

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from queue import Queue
 
+import pytest
+
+from rltui.sources.base import Unreadable
 from rltui.watch import FolderWatcher, Watcher
 from tests.tui.app_driver import run_in
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Failing(Watcher):
@@ -62,7 +65,42 @@ def test_a_job_that_fails_is_told():
     watcher.stop()
 
 
-def test_a_folder_tells_of_new_and_gone_runs_and_is_silent_otherwise(tmp_path):
+def test_a_job_behind_one_that_fails_does_not_wait_for_the_next_look():
+    told, done = Queue(), Queue()
+    watcher = Failing(told)
+    watcher._failed_once = True
+    watcher.do(lambda: 1 / 0)
+    watcher.do(lambda: done.put(len(watcher._jobs)))
+    waited: list[float] = []
+    wait = watcher._wake.wait
+    watcher._wake.wait = lambda seconds: (waited.append(seconds), wait(seconds))[-1]
+    watcher.start()
+    assert done.get(timeout=WAIT_S) == 0 and "division by zero" in told.get(timeout=WAIT_S)
+    assert waited[0] == 0.0
+    watcher.stop()
+
+
+def test_a_folder_that_could_not_be_listed_for_a_while_is_told_anew(tmp_path):
+    """Who is told of the failure shows no run any more."""
+    found: Queue = Queue()
+    folder = tmp_path / "runs"
+    first = run_in(folder, "one")
+    watcher = FolderWatcher(folder, found=lambda *what: found.put(what), failed=found.put)
+    watcher.look()
+    found.get_nowait()
+    folder.rename(tmp_path / "aside")
+    folder.write_text("")
+    with pytest.raises(Unreadable):
+        watcher.look()
+    folder.unlink()
+    (tmp_path / "aside").rename(folder)
+    watcher.look()
+    rows, gone, scanned, total = found.get_nowait()
+    assert [row.path for row in rows] == [str(first)] and not gone and (scanned, total) == (1, 1)
+
+
+def test_a_folder_tells_of_new_and_gone_runs_and_is_silent_otherwise(tmp_path, monkeypatch):
+    monkeypatch.setattr("rltui.watch.TELL_S", 600.0)  # a first look that takes longer tells what it has so far
     found: Queue = Queue()
     first = run_in(tmp_path, "one", number=1)
     watcher = FolderWatcher(tmp_path, found=lambda *what: found.put(what), failed=found.put)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.tui.app_driver import run_in
+from tests.waiting import free_port
 
 aiohttp = pytest.importorskip("aiohttp")
 pytest.importorskip("textual_serve")
@@ -21,10 +22,7 @@ pytest.importorskip("textual_serve")
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> Iterator[str]:
     """The address of the page, on the runs of a folder."""
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     folder = tmp_path_factory.mktemp("runs")
     run_in(folder, "alpha")
     command = [sys.executable, "-P", "-m", "rltui", "--web", "--port", str(port), "--runs-dir", str(folder)]
@@ -35,7 +33,7 @@ def page(tmp_path_factory) -> Iterator[str]:
     assert f"http://127.0.0.1:{port}/?key=" in told
     yield told.split()[1]
     server.terminate()
-    server.wait(10)
+    server.wait(60)
 
 
 def browser() -> aiohttp.ClientSession:
@@ -44,7 +42,7 @@ def browser() -> aiohttp.ClientSession:
 
 async def fetch(session: aiohttp.ClientSession, url: str) -> tuple[int, str, str]:
     """Status, text and policy, once somebody listens there."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             async with session.get(url) as answer:

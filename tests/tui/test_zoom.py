@@ -4,7 +4,7 @@ import pytest
 
 from tests.tui.app_driver import build, run_in, screen_text, until
 
-STANDS = {"O": "Health", "M": "Metrics", "R": "Rewards", "I": "Machine"}
+STANDS = {"O": "Health", "M": "Metrics", "R": "Rewards", "I": "Pipeline"}
 
 
 @pytest.mark.parametrize("size", [(100, 30), (200, 50)], ids=str)

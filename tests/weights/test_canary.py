@@ -77,6 +77,14 @@ def test_noise_that_has_grown_since_version_0_counts_as_far_as_it_was_verified()
         assert world.verdict(world.seen(world.before), noise=version_0).verdict == "failed"
 
 
+def test_noise_that_grows_without_end_stops_counting():
+    """An engine that is a bit further off at every version would raise its own threshold for ever."""
+    world = World(1.0)
+    version_0 = NOISE / 40  # of which ten times count
+    assert world.verdict(world.seen(world.after), noise=version_0).noise == pytest.approx(NOISE / 4)
+    assert world.verdict(world.seen(world.after), noise=version_0).verdict == "failed"
+
+
 def test_numbers_that_are_none_fail():
     world = World(1.0)
     engine = world.seen(world.after)

@@ -69,7 +69,7 @@ async def test_a_learner_that_learns_and_the_local_engine(tiny, tmp_path):
     engine = LocalEngine(tiny, dtype="bfloat16", max_model_len=512, threads=1)
     sync = VerifiedSync(SlotSync(learner, engine, tmp_path), engine, learner, 1)
     try:
-        await learner.start(60)
+        await learner.start(300)
         await engine.start()
         await sync.start(0)
         await learner.step(1, batch(1))

@@ -122,6 +122,23 @@ async def test_adapters_have_a_folder_per_version_that_stays_while_a_call_uses_i
     assert names(tmp_path) == []
 
 
+async def test_an_adapter_that_is_sent_again_leaves_the_one_in_use_until_it_is_confirmed(tmp_path):
+    """A server that ends in between has to start with something."""
+    engine = Engine()
+    sync = LoraSync(Learner(), engine, tmp_path)
+    await sync.sync(7)
+    engine.answer = "refuses"
+    with pytest.raises(EngineError):
+        await sync.sync(7)
+    assert names(tmp_path) == ["v000007"]
+    engine.answer = "takes"
+    for name in ("v000007r", "v000007"):
+        await sync.sync(7)
+        assert names(tmp_path) == [name] == [engine.served[-1][0]]
+    await sync.sync(8)
+    assert names(tmp_path) == ["v000008"]
+
+
 def load_beside(engine):
     """As under versioned names, while calls of the earlier version run."""
 

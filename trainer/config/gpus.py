@@ -1,8 +1,14 @@
 """How many GPUs a config asks for, and how they are split between engine, learner and reference."""
 
 from trainer.config.facts import Facts
+from trainer.config.schema import RunConfig
 
 SPLIT, COLOCATE = "single_node_split", "single_node_colocate"
+
+
+def on_gpu(config: RunConfig) -> bool:
+    """Whether the run wants GPUs."""
+    return config.compute.topology.type not in (None, "cpu") and bool(config.compute.gpu_count)
 
 
 def asked_gpus(facts: Facts) -> int | None:

@@ -28,7 +28,7 @@ from trainer.config.fitting import fitted
 from trainer.config.keys import all_keys, all_sections
 from trainer.config.launch import launch_problems
 from trainer.config.layers import merge, with_one_start, without_injected
-from trainer.config.machine import Machine, inspect
+from trainer.config.machine import ELSEWHERE, Machine, inspect
 from trainer.config.migrate import Entry, Origin, by_given_key, migrate
 from trainer.config.migrations import SECTION_MOVES
 from trainer.config.positions import Positions
@@ -336,10 +336,10 @@ def _surroundings(entries: Mapping[str, Entry], environ: Mapping[str, str], opti
     machine = options.machine or inspect(environ)
     elsewhere = value("compute.launcher", "local") != "local" or (options.device == "cuda" and not machine.gpus)
     if elsewhere and options.machine is None:
-        machine = Machine(None)
+        machine = ELSEWHERE
     wants_none = value("compute.gpu_count", None) == 0 or value("compute.topology.type", None) == "cpu"
     asks = any(key == "compute.topology.type" or (key.startswith("compute.") and "gpu" in key) for key in entries)
-    if value("compute.launcher", "local") != "local" and not asks:
+    if (value("compute.launcher", "local") != "local" or machine.gpus is None) and not asks:
         # Such a model needs no GPU, and a request for one may wait for ever.
         wants_none = str(value("policy.model_name", "")).startswith("builtin:")
     found: Device = "cpu" if wants_none or machine.gpus == 0 else "cuda"

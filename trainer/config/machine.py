@@ -22,6 +22,7 @@ class Machine:
 
 
 NO_GPUS = Machine(0)
+ELSEWHERE = Machine(None)
 
 
 def inspect(environ: Mapping[str, str]) -> Machine:

@@ -102,6 +102,12 @@ def no_effect(key: str) -> str | None:
     return NO_EFFECT.get(key) or NO_EFFECT.get(f"{section}.*")
 
 
+def name_now(key: str) -> str:
+    """The key itself, or what it is called now."""
+    move = move_of(key)
+    return key if move is None else move.new
+
+
 @cache
 def move_of(key: str) -> Move | None:
     """The move of an old key, that of its section too; None for one that never moved."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from trainer.config.engine_options import why_refused
 from trainer.config.errors import Level, Problem
 from trainer.config.keys import OPEN_SECTIONS, all_keys, all_sections
-from trainer.config.migrate import Entry, move_of
+from trainer.config.migrate import Entry, name_now
 from trainer.config.suggest import (
     known_sections,
     nearest_key,
@@ -59,7 +59,7 @@ def find_unknown(entries: Mapping[str, Entry], *, allow: bool) -> Unknown:
                 keys = nearest_keys(entry.key) if looked_up <= MOST_LOOKED_UP else ()
                 found.problems.append(_unknown_key(entry, keys, entries, found, level))
             continue
-        found.meant |= {_now(f"{near}.{name}") for name in names.values()}
+        found.meant |= {name_now(f"{near}.{name}") for name in names.values()}
         first = members[0]
         meant = f"[{near}]" if first.place.line is not None else f"{near}.{names[first.key]}"
         why, fix = f"unknown section; did you mean `{meant}`?", meant
@@ -100,7 +100,7 @@ def _unknown_key(
 ) -> Problem:
     why, fix = "unknown key", "delete this line        or   --allow-unknown"
     if near:
-        first = _now(near[0])
+        first = name_now(near[0])
         found.meant.add(first)
         other = entries.get(first)
         set_already = other if other is not None and _source(other) == _source(entry) else None
@@ -114,11 +114,6 @@ def _source(entry: Entry) -> str:
     return entry.place.file.partition("#")[0]  # what follows is a JSON pointer
 
 
-def _now(key: str) -> str:
-    move = move_of(key)
-    return key if move is None else move.new
-
-
 def _as_meant(key: str, entry: Entry) -> str:
-    now = _now(key)
+    now = name_now(key)
     return f"`{key}`" + ("" if now == key else f" (now `{now}`)")

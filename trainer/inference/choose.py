@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from trainer.config import RunConfig
-from trainer.config.gpus import COLOCATE
-from trainer.devices import Devices, Place, on_gpu, replica_places
+from trainer.config.gpus import COLOCATE, on_gpu
+from trainer.devices import Devices, Place, replica_places
 from trainer.inference.engine import Engine, EngineConfigError, EngineError
 from trainer.inference.four_bit import four_bit_form
 from trainer.inference.local import LocalEngine

@@ -139,7 +139,7 @@ class Engine(ABC):
         raise NotImplementedError
 
     def held_s(self, start: float, end: float, affinity: str | None = None) -> float:
-        """Seconds between two times (epoch) in which an update of weights held the calls of that affinity. An engine
+        """Seconds between two times (`steady`) in which an update of weights held the calls of that affinity. An engine
         that swaps weights between two tokens holds none."""
         return 0.0
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Literal
 
 from trainer.config import RunConfig
-from trainer.devices import on_gpu
+from trainer.config.gpus import on_gpu
 from trainer.inference.engine import EngineError
 
 Form = Literal["quantised", "dequantised"]

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import logging
 import socket
-import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
@@ -28,6 +27,7 @@ from trainer.inference.ledger import NO_TOOL_PARSER, Episode, Ledger
 from trainer.inference.live_call import LiveCall, new_call
 from trainer.inference.sampling import BadRequest, call_sampling
 from trainer.inference.streaming import ReplyStream
+from trainer.steady import steady
 from trainer.taskapp.slow import Timely
 
 Json = dict[str, Any]
@@ -191,7 +191,7 @@ class Gateway:
         return episode
 
     async def _complete(self, request: Request, address: Address) -> Response:
-        t_queued = time.time()
+        t_queued = steady()
         episode = self._episode(address)
         try:
             if episode.started >= episode.policy.call_limit:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from trainer.inference.sampling import CallPolicy
 from trainer.rollout.types import Call
+from trainer.steady import steady
 
 __all__ = ["CallError", "CallPolicy", "CallRecord", "Episode", "Ledger"]
 
@@ -77,7 +78,7 @@ class Ledger:
         for call, cancel in list(episode.cancel.items()):
             cancel()
             partial = episode.partial[call]
-            partial.finish_reason, partial.t_end = "abort", time.time()
+            partial.finish_reason, partial.t_end = "abort", steady()
             episode.record.calls.append(partial)
         record = episode.record
         record.calls.sort(key=lambda c: c.call)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
@@ -15,6 +14,7 @@ from trainer.inference.openai import assistant_message
 from trainer.inference.stopping import cut_at_stop
 from trainer.inference.tool_parsers import THINK
 from trainer.rollout.types import Call, Span
+from trainer.steady import steady
 
 Json = dict[str, Any]
 
@@ -93,7 +93,7 @@ class LiveCall:
 
     async def _run(self) -> None:
         call = self.call
-        call.t_start = time.time()
+        call.t_start = steady()
         last: Chunk | None = None
         try:
             async with aclosing(
@@ -125,7 +125,7 @@ class LiveCall:
         call = self.call
         start, end = len(call.completion_token_ids), len(call.completion_token_ids) + len(chunk.token_ids)
         if not start:
-            call.t_first = time.time()
+            call.t_first = steady()
         call.completion_token_ids += chunk.token_ids
         call.logprobs += chunk.logprobs
         if call.spans and call.spans[-1].weight_version == chunk.weight_version:
@@ -147,7 +147,7 @@ class LiveCall:
         self._episode.cancel.pop(call.call, None)
         if self._episode.partial.pop(call.call, None) is call:  # else the ledger has it already, as aborted
             call.finish_reason = call.finish_reason or "abort"
-            call.t_end = time.time()
+            call.t_end = steady()
             call.held_s = self._engine.held_s(call.t_start or call.t_end, call.t_end, call.cid)
             self._record.calls.append(call)
         self._news.set()

@@ -24,6 +24,7 @@ from trainer.judge.types import JudgedEpisode
 
 Json = dict[str, Any]
 START_S = 120.0  # what the modules of rules may take to be imported
+ENDED_S = 10.0  # from the end of its connection to that of the process, on a machine that stands still
 _PIECE = 1 << 16
 _WORKER = """import json, sys
 sys.path[:] = json.loads(sys.argv[2])
@@ -159,7 +160,7 @@ class RuleProcess:
         if process is None:
             return "closed"
         with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel closes its connection a moment before
-            process.wait(1.0)
+            process.wait(ENDED_S)
         status = process.returncode
         self._end()
         if status is None:

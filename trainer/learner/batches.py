@@ -138,11 +138,11 @@ def decode(sequence: Sequence) -> TrainSequence:
     )
 
 
-def pack(sequences: Items[TrainSequence], budget: int, *, share_prompts: bool = True) -> list[MicroBatch]:
+def pack(sequences: Items[TrainSequence], budget: int) -> list[MicroBatch]:
     """Micro-batches of at most `budget` tokens, in order; a longer sequence has one to itself."""
     batches: list[list[list[int]]] = []
     room = 0
-    for tree in _trees(sequences, budget, share_prompts):
+    for tree in _trees(sequences, budget):
         need = _shape(sequences, tree).tokens
         if not batches or need > room:
             batches.append([])
@@ -152,14 +152,14 @@ def pack(sequences: Items[TrainSequence], budget: int, *, share_prompts: bool = 
     return [_build(sequences, trees) for trees in batches]
 
 
-def _trees(sequences: Items[TrainSequence], budget: int, share_prompts: bool) -> list[list[int]]:
+def _trees(sequences: Items[TrainSequence], budget: int) -> list[list[int]]:
     """Rows of each tree: neighbours of one group whose sequences begin with the first one's prompt."""
     trees: list[list[int]] = []
     room = 0
     for row, sequence in enumerate(sequences):
         first = sequences[trees[-1][0]] if trees else sequence
         more = len(sequence.ids) - first.prompt
-        if trees and share_prompts and more <= room and _continues(sequence, first):
+        if trees and more <= room and _continues(sequence, first):
             trees[-1].append(row)
             room -= more
         else:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,11 +17,22 @@ from trainer.learner.ranks import Ranks, place_ranks
 from trainer.listening import Listener, listen
 from trainer.placing.base import Placed, Placing, PlacingError, Sink
 from trainer.placing.local import LocalPlacing
-from trainer.processes import torch_environment
+from trainer.processes import how_ended, torch_environment
+from trainer.waiting import LearnerLimit, Wait
+
+T = TypeVar("T")
 
 STOP_S = 2.0
 END_S = 5.0  # from the end of a connection to that of the process, whose code tells more
 CAUSE_S = 10.0  # how long an error that tells of another rank's end waits for that rank's own
+WORK = {  # what is asked, in words
+    "batch": "the update of step {step}",
+    "anchor": "the log-probabilities before the updates",
+    "logprobs": "the log-probabilities of the reference",
+    "sync": "a copy of the weights",
+    "checkpoint": "a checkpoint",
+    "set": "a key that changes",
+}
 TORCHRUN = re.compile(r"rank +: (\d+) .*\n.*exitcode +: (-?\d+)")
 
 
@@ -31,6 +42,10 @@ class LearnerError(RuntimeError):
     def __init__(self, message: str, hint: str = "", evidence: str = "", code: str = "learner_failed") -> None:
         super().__init__(message)
         self.hint, self.evidence, self.code = hint, evidence, code
+
+
+class LearnerLost(LearnerError):
+    """Its process, or that of a rank, is gone."""
 
 
 class SyncResult(msgspec.Struct):
@@ -58,6 +73,11 @@ class _Asked:
     def end(self, answer: frames.Frame | LearnerError) -> None:
         if not self.answer.done():
             self.answer.set_result(answer)
+
+
+async def _both(first: Awaitable[Any], then: Awaitable[T]) -> T:
+    await first
+    return await then
 
 
 class SendResult(msgspec.Struct):
@@ -94,6 +114,8 @@ class LearnerProcess:
         self._readers: list[asyncio.Task[None]] = []
         self.child: Placed | None = None
         self.steps = 0  # number of the last step that was taken
+        self.limit = LearnerLimit()  # of what is asked without one
+        self._works: dict[int, tuple[str, float]] = {}  # what is not answered yet: words, since when
 
     async def start(self, timeout_s: float) -> protocol.LearnerInfo:
         """Returns when the model is loaded. Raises LearnerError."""
@@ -226,20 +248,41 @@ class LearnerProcess:
         for channel in self._channels:
             await channel.close()
 
+    @property
+    def work(self) -> Wait | None:
+        """What it has been at for the longest, and has not answered yet."""
+        if not self._works:
+            return None
+        words, since = next(iter(self._works.values()))
+        return Wait("run", "policy", f"{words} ({self._where()})", since)
+
+    def _where(self) -> str:
+        """Its process and log."""
+        return f"{self.role} process {self.child.pid if self.child else None}, logs/{self.role}-0.log"
+
     async def _ask(self, type_: str, *, timeout_s: float | None = None, **fields: Any) -> frames.Frame:
+        """Raises LearnerError. `timeout_s`: default is `limit`."""
         assert self.child is not None
         self._next_id += 1
-        number = self._next_id
+        number, words = self._next_id, WORK.get(type_, f"its answer to '{type_}'").format(step=fields.get("step"))
         asked = self._waiting[number] = _Asked(self.ranks)
+        self._works[number] = words, asyncio.get_running_loop().time()
         try:
-            await asyncio.gather(*(c.send({"type": type_, "id": number, **fields}) for c in self._channels))
-            reply = await asyncio.wait_for(asked.answer, timeout_s)
-        except TimeoutError:
-            raise LearnerError(f"the {self.role} did not answer '{type_}' within {timeout_s:g} s") from None
+            work = asyncio.gather(*(c.send({"type": type_, "id": number, **fields}) for c in self._channels))
+            if timeout_s is not None:
+                await work
+                reply = await asyncio.wait_for(asked.answer, timeout_s)
+            else:
+                reply = await self.limit.hold(type_, _both(work, asked.answer))
+        except TimeoutError as error:
+            within = f"within {timeout_s:g} s" if timeout_s is not None else str(error)
+            hint = f"look at {self._where()}; one that is stopped goes on by kill -CONT"
+            raise LearnerError(f"the {self.role} did not give {words} {within}", hint, self.child.tail) from None
         except ConnectionError:
             raise await self._cause("went away") from None
         finally:
             self._waiting.pop(number, None)
+            self._works.pop(number, None)
         if isinstance(reply, LearnerError):
             raise reply
         if reply["type"] == "error":
@@ -260,12 +303,16 @@ class LearnerProcess:
         for asked in self._waiting.values():
             asked.end(lost)
 
-    async def _cause(self, what: str, rank: int | None = None) -> LearnerError:
+    def gone(self) -> LearnerLost:
+        """What to say of one that has ended, and was not asked to."""
+        return self._lost("ended while the run was going on")
+
+    async def _cause(self, what: str, rank: int | None = None) -> LearnerLost:
         if self.child is not None:
             await asyncio.wait([self.child.ended], timeout=END_S)
         return self._lost(what, rank)
 
-    def _lost(self, what: str, rank: int | None = None) -> LearnerError:
+    def _lost(self, what: str, rank: int | None = None) -> LearnerLost:
         code = self.child.ended.result() if self.child is not None and self.child.ended.done() else None
         tail, who = self.child.tail if self.child else "", f"the {self.role} process"
         log = f"logs/{self.role}-0.log"
@@ -278,10 +325,10 @@ class LearnerProcess:
             told = TORCHRUN.findall(tail)  # its own code says nothing; its report ends with the rank that failed first
             rank, code = (int(part) for part in told[-1]) if told else (rank, None)
             who = f"rank {rank} of the {self.role}'s {self.ranks}"
-        how = "" if code is None else f" (exit {code})" if code >= 0 else f" (killed by signal {-code})"
-        hint = f"see {log}"
+        how, hint, down = "" if code is None else f" ({how_ended(code)})", f"see {log}", f"{self.role}_down"
         if self.child is not None and self.child.lost:
-            return LearnerError(f"{who} {what}: {self.child.lost}", f"resume the run once its nodes are back; {hint}")
+            what = f"{what}: {self.child.lost}"
+            return LearnerLost(f"{who} {what}", f"resume the run once its nodes are back; {hint}", code=down)
         if code == -9:
-            hint = f"if the machine ran out of memory, lower training.micro_batch_tokens; {hint}"
-        return LearnerError(f"{who} {what}{how}", hint, tail)
+            hint = f"if nobody killed it, memory may have run out: lower training.micro_batch_tokens; {hint}"
+        return LearnerLost(f"{who} {what}{how}", hint, tail, down)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 
 def newest_iteration(*, steps: int, max_lag: int, updates_served: int) -> int:
-    """The newest iteration that episodes started now can be learned from in.
+    """The newest iteration that episodes started now can be learned from in. All places up to it may be taken.
 
     Its batch closes after (iteration - 1) x m updates, so that their lag there is at most max_lag.
 
@@ -23,14 +23,6 @@ def newest_iteration(*, steps: int, max_lag: int, updates_served: int) -> int:
         updates_served: w, optimizer updates contained in the weights that the engine serves.
     """
     return (max_lag + updates_served) // steps + 1
-
-
-def admitted(*, episodes: int, steps: int, max_lag: int, updates_served: int) -> int:
-    """How many training episodes may have been started since the run began, of `episodes` (E) an iteration.
-
-    A new one starts while accepted + running is below this number.
-    """
-    return episodes * newest_iteration(steps=steps, max_lag=max_lag, updates_served=updates_served)
 
 
 def first_overfull(newest: Iterable[int], *, iteration: int, groups: int) -> int | None:

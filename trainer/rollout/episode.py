@@ -53,7 +53,7 @@ class Episode:
     reward: EpisodeReward | None = None
     stop: str = "completed"
     exclusion: Exclusion | None = None
-    started: float = 0.0  # epoch s
+    started: float = 0.0  # of `steady`
     ended: float = 0.0
     n: int = -1  # row in the index, once recorded
 

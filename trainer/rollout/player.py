@@ -19,6 +19,7 @@ from trainer.rewards.rules import OUTCOME_ALONE, RewardRules
 from trainer.rollout.episode import Assignment, Episode, Exclusion, stop_reason
 from trainer.rollout.judging import Judging
 from trainer.rollout.trajectories import TokenRecordError, assemble
+from trainer.steady import steady
 from trainer.taskapp.client import TaskAppClient
 from trainer.taskapp.contracts import rollout_request
 from trainer.taskapp.errors import RolloutFailure
@@ -154,7 +155,7 @@ class Player:
                 {
                     "cid": episode.cid,
                     "code": failure.code,
-                    "t": episode.ended,
+                    "t": time.time(),
                     "wall": episode.ended - episode.started,
                 }
             )
@@ -173,7 +174,7 @@ class Player:
         self, rules: PlayRules, assignment: Assignment, number: int, tries: list[dict[str, Any]], stale: Stale
     ) -> tuple[Episode, RolloutFailure | None]:
         cid = correlation_id(rules.job_id, assignment, number)
-        episode = Episode(assignment, cid, list(tries), number, started=time.time())
+        episode = Episode(assignment, cid, list(tries), number, started=steady())
         self._gateway.ledger.open(
             cid,
             CallPolicy(
@@ -221,7 +222,7 @@ class Player:
             record = self._gateway.ledger.close(cid)
         if unfit := next((error.message for error in record.errors if error.code == NO_TOOL_PARSER), None):
             raise ModelUnfit(unfit)
-        episode.ended = time.time()
+        episode.ended = steady()
         episode.calls = record.calls
         episode.forced = record.forced
         if failure is None or failure.code in THE_ENGINES:
@@ -251,7 +252,7 @@ class Player:
         except RolloutFailure as failure:
             return failure
         finally:
-            episode.ended = time.time()
+            episode.ended = steady()
         return None
 
 

@@ -19,9 +19,10 @@ def episode_record(episode: Episode, *, step: int, temperature: float, max_token
     """The record of a finished play; `step` is the last step of its iteration."""
     assignment, parsed, reward = episode.assignment, episode.parsed, episode.reward
     calls = episode.calls
-    waited = sum(max(0.0, call.t_start - call.t_queued) for call in calls)
+    # A call that was aborted in the queue has no start.
+    waited = sum(max(0.0, (call.t_start or call.t_end) - call.t_queued) for call in calls)
     held = sum(call.held_s for call in calls)
-    generating = sum(max(0.0, call.t_end - call.t_start - call.held_s) for call in calls)
+    generating = sum(max(0.0, call.t_end - (call.t_start or call.t_end) - call.held_s) for call in calls)
     wall = episode.ended - episode.started
     return EpisodeRecord(
         cid=episode.cid,
@@ -38,7 +39,6 @@ def episode_record(episode: Episode, *, step: int, temperature: float, max_token
         je=episode.judged.event,
         jo=episode.judged.outcome,
         stop=episode.stop,
-        t=episode.ended,
         wall=wall,
         branches=episode.branches,
         turns=turn_records(episode),
@@ -105,8 +105,8 @@ def turn_records(episode: Episode) -> list[TurnRecord]:
                 span=None if place is None else place.span,
                 finish_reason=call.finish_reason,
                 t_queued=call.t_queued,
-                t_start=call.t_start,
-                t_first=call.t_first,
+                t_start=call.t_start or None,
+                t_first=call.t_first or None,
                 t_end=call.t_end,
             )
         )

@@ -36,7 +36,7 @@ class Call(msgspec.Struct):
     prefix: str = "first"  # first, clean, realign, fork
     drift: int = 0  # tokens of the call before that the chat template would have written otherwise (realign)
     repeat_of: int | None = None
-    t_queued: float = 0.0
+    t_queued: float = 0.0  # all four of `steady`
     t_start: float = 0.0
     t_first: float = 0.0
     t_end: float = 0.0

@@ -155,8 +155,9 @@ def counting(checkpoints: Iterable[Checkpoint], resumes: Sequence[Resumed]) -> l
     return [c for c in checkpoints if counts({"attempt": c.attempt, "step": c.step}, resumes)]
 
 
-def verify_checkpoint(path: Path) -> list[str]:
-    """What is wrong with the files of a checkpoint, a sentence each, optimizer state included.
+def verify_checkpoint(path: Path, *, optimizer: bool = True) -> list[str]:
+    """What is wrong with the files of a checkpoint, a sentence each: all that a resume needs, or (without `optimizer`)
+    the weights alone.
 
     [] if nothing is.
     """
@@ -164,7 +165,7 @@ def verify_checkpoint(path: Path) -> list[str]:
     if checkpoint is None:
         return [f"{path} is not a finished checkpoint"]
     problems = _wrong_files(path, checkpoint.manifest.get("files"))
-    if checkpoint.resumable:
+    if optimizer and checkpoint.resumable:
         manifest = path / OPTIMIZER / MANIFEST
         try:
             problems += _wrong_files(path / OPTIMIZER, decode_object(read_whole(manifest)).get("files"))
@@ -196,12 +197,14 @@ def prune(folder: Path, keep_last: int, keep_best: int, resumes: Sequence[Resume
     """Remove older checkpoints, and optimizer state of all but the newest resumable; gives what was removed.
 
     Kept: the `keep_last` newest and, beside them, those that somebody asked for; the `keep_best` with the highest
-    evaluation reward, and what best.json names. Those that a resume left behind go first.
+    evaluation reward, or training reward where none was evaluated, and what best.json names. Those that a resume left
+    behind go first.
     """
     found = list_checkpoints(folder)
     checkpoints = counting(found, resumes)
-    scored = [c for c in checkpoints if c.eval_reward is not None]
-    best = sorted(scored, key=lambda c: (c.eval_reward, -c.step), reverse=True)[:keep_best]
+    evaluated = [c for c in checkpoints if c.eval_reward is not None]
+    scored = evaluated or [c for c in checkpoints if c.reward is not None]
+    best = sorted(scored, key=lambda c: (c.reward, -c.step), reverse=True)[:keep_best]
     asked, own = ([c for c in checkpoints if c.asked is by_hand] for by_hand in (True, False))
     kept = {c.path.name for c in [*own[-max(1, keep_last) :], *asked, *best]}
     if keep_best:

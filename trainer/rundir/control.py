@@ -20,6 +20,12 @@ from trainer.rundir.process import host_name
 
 ACTIONS = frozenset({"pause", "resume", "stop", "kill", "checkpoint", "evaluate", "set"})
 UNANSWERED_AFTER_S = 10.0
+REFUSALS = {  # WIRE 5.8; of not_live, the keys that can be set say more
+    "wrong_state": "the run is not in a state for it",
+    "expired": "it was asked before this attempt began, or too long ago",
+    "no_such_action": "there is no such action",
+    "invalid": "it cannot be read",
+}
 MAX_REQUEST_BYTES = 64 << 10
 _NAME = re.compile(r"(\d{13,16}-[0-9a-f]{8})\.json\Z")
 
@@ -42,9 +48,12 @@ def ask(
     args: Mapping[str, Any] | None = None,
     *,
     client: str,
+    by: Mapping[str, Any] | None = None,
     expires_in_s: float | None = None,
 ) -> str:
     """Write a request and give its control_id. The answer comes as events.
+
+    by: of {user, host, pid, client} what is another's than this process's: of whoever asked it to ask.
 
     ValueError: an unknown action; FileNotFoundError: no such run folder.
     """
@@ -59,7 +68,7 @@ def ask(
         "control_id": control_id,
         "action": action,
         "args": dict(args or {}),
-        "by": {"user": _user(), "host": host_name(), "pid": os.getpid(), "client": client},
+        "by": {"user": user_name(), "host": host_name(), "pid": os.getpid(), "client": client, **(by or {})},
         "created_at": iso(now),
     }
     if expires_in_s is not None:
@@ -82,24 +91,25 @@ def answer(events: Iterable[Json], control_id: str) -> tuple[str, Json]:
 
 
 class ControlBox:
-    """The coordinator's side. Each request is given once; it stays in its place until `finish`."""
+    """The coordinator's side. Each request is given once; it stays in its place until `finish`.
 
-    def __init__(self, root: str | os.PathLike[str], *, attempt_started_at: float) -> None:
+    What stands there as a later attempt begins was asked of an earlier one. No clock is asked for that: those of two
+    machines differ, and one may jump. A first attempt has nothing before it: what came while it started is its own.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, attempt: int = 1) -> None:
+        """To be made before the attempt's first status can be read."""
         self.paths = RunPaths(root)
-        self._started = attempt_started_at
         self._given: set[str] = set()
+        self._leftover = frozenset(self._names() if attempt > 1 else ())
 
     def take(self) -> list[Request]:
         """New requests by name, so in the order of asking.
 
         What cannot be carried out comes with a `refusal`.
         """
-        try:
-            names = sorted(entry.name for entry in os.scandir(self.paths.control))
-        except FileNotFoundError:
-            return []
         found = []
-        for name in names:
+        for name in self._names():
             match = _NAME.match(name)
             if match and match[1] not in self._given:
                 self._given.add(match[1])
@@ -116,11 +126,17 @@ class ControlBox:
             return  # its asker took it back
         sync_folder(self.paths.control_done)
 
+    def _names(self) -> list[str]:
+        try:
+            return sorted(entry.name for entry in os.scandir(self.paths.control))
+        except FileNotFoundError:
+            return []
+
     def _read(self, control_id: str, name: str) -> Request:
         try:
             document = decode_object(self._bytes(name))
             request = msgspec.convert(document, Request)
-            created = from_iso(request.created_at)
+            from_iso(request.created_at)
             expires = from_iso(request.expires_at) if request.expires_at else None
         except (OSError, ValueError):
             return Request(control_id=control_id, refusal="invalid")
@@ -129,8 +145,7 @@ class ControlBox:
             return Request(control_id=control_id, action=request.action, refusal="invalid")
         if request.action not in ACTIONS:
             request.refusal = "no_such_action"
-        # created_at has milliseconds, the attempt's start has more.
-        elif created < self._started - 0.001 or (expires is not None and expires < time.time()):
+        elif name in self._leftover or (expires is not None and expires < time.time()):
             request.refusal = "expired"
         return request
 
@@ -147,7 +162,8 @@ class ControlBox:
         return data
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Of this process; its number where it has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

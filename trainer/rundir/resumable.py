@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,8 +67,9 @@ def choose(
     else:
         chosen = resumable[-1]
     if verify and (wrong := verify_checkpoint(chosen.path)):
-        older = [[each for each in some if each.step < chosen.step] for some in (found, resumable)]
-        raise NotResumable("; ".join(wrong[:3]), _other_way(*older))
+        results = [each for each in found if each.step <= chosen.step]  # its own weights may be whole
+        older = [each for each in resumable if each.step < chosen.step]
+        raise NotResumable("; ".join(wrong[:3]), _other_way(results, older))
     return chosen
 
 
@@ -81,13 +83,15 @@ def _other_way(results: Sequence[Checkpoint], resumable: Sequence[Checkpoint]) -
     """The newest of `resumable` to go on from, else of `results` to begin with; none is offered that is damaged."""
     if (whole := _newest_whole(resumable)) is not None:
         return f"go on from step {whole.step}, the next one that can be resumed: --resume RUN --from {whole.step}"
-    if (whole := _newest_whole(results)) is not None:
-        return f"start a new run from the weights in {whole.path}; they are whole, without the optimizer's state"
+    if (whole := _newest_whole(results, optimizer=False)) is not None:
+        words = ["rltui", "train", str(whole.path.parents[1] / "config.toml"), "--set", f"policy.source={whole.path}"]
+        return f"the weights of step {whole.step} are whole: start a new run from them, {shlex.join(words)}"
     return "no other checkpoint is whole: start the run anew"
 
 
-def _newest_whole(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
-    return next((each for each in reversed(checkpoints) if not verify_checkpoint(each.path)), None)
+def _newest_whole(checkpoints: Sequence[Checkpoint], *, optimizer: bool = True) -> Checkpoint | None:
+    whole = (each for each in reversed(checkpoints) if not verify_checkpoint(each.path, optimizer=optimizer))
+    return next(whole, None)
 
 
 def tidy(folder: Path) -> None:

@@ -22,12 +22,13 @@ from trainer.rundir.synth_data import (
     resolved_document,
     reward_level,
     reward_metrics,
+    services_now,
     step_metrics,
     system_metrics,
     turn_record,
 )
 from trainer.rundir.synth_end import STALLED_S, finish, tear
-from trainer.rundir.synth_judge import SynthJudge
+from trainer.rundir.synth_judge import WEIGHTS, SynthJudge
 from trainer.rundir.synth_logs import SynthLogs
 from trainer.rundir.writer import RunWriter
 
@@ -181,6 +182,7 @@ class Attempt:
             episodes={"accepted": writer.next_n - self.excluded, "excluded": self.excluded, "running": 24},
             lag={"mean": 0.0, "max": 0, "limit": config.updates},
             pipeline=pipeline_now(self.random, config),
+            **services_now(iteration),
             eta_s=max(0, config.iterations - iteration) * config.updates * _STEP_S,
         )
         if iteration % config.eval_every == 0 or iteration == config.iterations:
@@ -203,8 +205,11 @@ class Attempt:
         for member in range(size):
             self.wait(0.2, episodes=1)
             failed = config.kind == "failed" and iteration == config.iterations and member == 0
-            members.append(self._episode(iteration, number, member, None if failed else float(rewards[member])))
-            counted.append(None if failed else float(rewards[member]))
+            drawn = None if failed else float(rewards[member])
+            n, rewarded = self._episode(iteration, number, member, drawn, alike=dead)
+            members.append(n)
+            counted.append(rewarded)
+            rewards[member] = rewards[member] if rewarded is None else rewarded
         mean, std = float(rewards.mean()), float(rewards.std())
         writer.group(
             GroupRecord(
@@ -258,8 +263,15 @@ class Attempt:
         )
 
     def _episode(
-        self, iteration: int, group: int | None, member: int, reward: float | None, split: str = "train"
-    ) -> int:
+        self,
+        iteration: int,
+        group: int | None,
+        member: int,
+        reward: float | None,
+        split: str = "train",
+        alike: bool = False,
+    ) -> tuple[int, float | None]:
+        """`reward`: the task app's. Gives the number of the episode and its whole reward."""
         config = self.config
         seed = group if group is not None else 10_000 + member
         branch, spans = draw_branch(self.random, config, iteration)
@@ -274,8 +286,11 @@ class Attempt:
         cid = f"{self.writer.job_id}-{iteration}-{seed}-{member}-0-{self.random.bytes(12).hex()}"
         event = outcome = None
         tracks: dict[str, float] = {}
+        total, parts = reward, dict[str, Any]()
         if self.judge is not None and reward is not None:
-            event, outcome, tracks = self.judge.of(cid, step, iteration, reward, self.clock.now)
+            asked = (cid, step, iteration, reward, self.clock.now)
+            total, event, outcome, tracks = self.judge.of(*asked, train=split == "train", alike=alike)
+            parts = {"event": event, "outcome": outcome, "weights": WEIGHTS}
         n = self.writer.episode(
             EpisodeRecord(
                 cid=cid,
@@ -288,7 +303,7 @@ class Attempt:
                 seed=seed,
                 group=group,
                 member=member,
-                R=reward,
+                R=total,
                 O=reward,
                 stop="completed" if len(branch.ids) % 11 else "max_tokens",
                 t=self.clock.now,
@@ -297,7 +312,7 @@ class Attempt:
                 turns=[
                     turn_record(t, seed, member, reward, span, self.clock.now - wall) for t, span in enumerate(spans)
                 ],
-                rewards={"O": reward, "O_path": "metrics.outcome_reward", "R": reward},
+                rewards={"O": reward, "O_path": "metrics.outcome_reward", **parts, "R": total},
                 exclusion=exclusion,
                 sampling={"temperature": 1.0, "max_tokens": 64},
                 app={"status": 500 if reward is None else 200},
@@ -306,14 +321,15 @@ class Attempt:
         )
         if split == "train" and config.learner_blocks:
             self.branches[n] = branch
-        return n
+        return n, total
 
     def _evaluate(self, iteration: int) -> None:
         step = iteration * self.config.updates
         level = reward_level(self.config, iteration)
         rewards = np.round(self.random.beta(6 * level, 6 * (1 - level), 8), 6).tolist()
-        for member, reward in enumerate(rewards):
-            self._episode(iteration, None, member, reward, split="eval")
+        rewards = [
+            self._episode(iteration, None, member, reward, split="eval")[1] for member, reward in enumerate(rewards)
+        ]
         summary = {"eval/reward_mean": float(np.mean(rewards)), "eval/reward_std": float(np.std(rewards))}
         self.writer.metrics(summary, step=step, iteration=iteration, epoch=1, weight_version=iteration, eval_step=step)
         self.writer.event(

@@ -180,6 +180,12 @@ def pipeline_now(random: np.random.Generator, config: SynthConfig) -> dict[str, 
     }
 
 
+def services_now(version: int) -> dict[str, Any]:
+    """Gateway and engine of status.json, with the weights that the engine has."""
+    engine = {"url": "http://127.0.0.1:8000", "kind": "vllm", "version": version, "state": "serving"}
+    return {"gateway": {"url": "http://127.0.0.1:8801", "public_url": None}, "engines": [engine]}
+
+
 def reward_metrics(rewards: list[float], group_size: int) -> dict[str, float]:
     """Metrics of the rewards of an iteration, whole groups one after the other."""
     groups = [rewards[at : at + group_size] for at in range(0, len(rewards), group_size)]

@@ -40,6 +40,7 @@ def finish(writer: RunWriter, end: str, step: int, now: float) -> None:
             seconds=STALLED_S,
         )
         writer.status(phase="waiting", waiting=waiting, pipeline={"running": 32, "need": 32})
+        writer.beat()  # it is alive
 
 
 def _data(failure: dict[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from trainer.rundir.control import ControlBox, Request
+from trainer.rundir.control import REFUSALS, ControlBox, Request
 from trainer.rundir.synth_attempt import Attempt
 from trainer.rundir.synth_data import SynthConfig
 
@@ -30,7 +30,7 @@ class _LiveAttempt(Attempt):
         planned = max(_PLANNED, 4 * history)
         whole = msgspec.structs.replace(config, kind="running", episodes=planned * config.per_iteration)
         super().__init__(root, whole, attempt=1, first=1, last=planned, started=started)
-        self._box = ControlBox(root, attempt_started_at=time.time())
+        self._box = ControlBox(root)
         self._history = history * config.per_iteration
         self._rate = rate
         self._due: float | None = None
@@ -70,7 +70,8 @@ class _LiveAttempt(Attempt):
         step = self.writer.document.step
         reason = request.refusal or (None if request.action in ("stop", "kill") else "no_such_action")
         if reason is not None:
-            text = f"{request.action} was refused: {reason}"
+            why = REFUSALS[reason] if request.refusal else "a synthetic run takes stop and kill alone"
+            text = f"{request.action or 'the request'} was refused: {why}"
             self.writer.event("rl.control.refused", text, step=step, reason=reason, **about)
         else:
             self.writer.event("rl.control.accepted", f"{request.action} was asked", step=step, **about)

@@ -66,7 +66,7 @@ class RunWriter:
         checkpoint_dir: str | os.PathLike[str] | None = None,
         identity: ProcessId | None = None,
         disk: Disk | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         text_segment_bytes: int = TEXT_SEGMENT_BYTES,
         token_segment_bytes: int = TOKEN_SEGMENT_BYTES,
     ) -> None:
@@ -75,7 +75,7 @@ class RunWriter:
         self.job_id = job_id
         self.disk_full = False
         self._disk = disk or Disk()
-        self._clock = clock
+        self._clock, self._steady = clock or time.time, clock or time.monotonic  # the wall clock may jump
         self.paths.create(checkpoint_dir, job_id)
         remove_half_written(self.paths.root)
         self._reserve = Reserve(self.paths, self._disk)
@@ -95,7 +95,7 @@ class RunWriter:
 
         self._seq = _last_seq(self._events)
         self.next_n = self._index.size // INDEX_BYTES
-        self._started = clock()
+        self._started = self._steady()
         self.document = self._first_status(job_id, label, identity or ProcessId.current())
         self._earlier_s = self.document.elapsed_s
 
@@ -267,9 +267,8 @@ class RunWriter:
 
     def flush(self) -> None:
         """Write the status document as it stands (records are never buffered)."""
-        now = self._clock()
-        self.document.updated_at = iso(now)
-        self.document.elapsed_s = round(self._earlier_s + max(0.0, now - self._started), 3)
+        self.document.updated_at = iso(self._clock())
+        self.document.elapsed_s = round(self._earlier_s + self._steady() - self._started, 3)
         self._replace("status.json", self.document)
 
     def resolved(self, document: Any) -> None:

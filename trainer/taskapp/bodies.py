@@ -63,13 +63,14 @@ class Answer:
         return self.body[: 4 * EVIDENCE_CHARS].decode("utf-8", "replace")[:EVIDENCE_CHARS]
 
     def json(self) -> Any:
-        """The decoded body; raises `RolloutFailure` bad_json with the byte where it ends to be JSON."""
+        """The decoded body; raises `RolloutFailure` bad_json with the byte where it ends to be JSON, or the limit
+        that it is over."""
         if self.too_large:
-            limit = f"the answer is over {MAX_BODY_BYTES} bytes; reading stopped"
-            raise RolloutFailure("bad_json", {"at": len(self.body)}, limit, retryable=False)
+            limit = f"{MAX_BODY_BYTES / 2**20:g} MiB"
+            raise RolloutFailure("bad_json", {"over": limit}, self.evidence, retryable=False)
         if sum(map(self.body.count, (b",", b"[", b"{"))) > MAX_VALUES:
-            limit = f"the answer has more than {MAX_VALUES:,} values"
-            raise RolloutFailure("bad_json", {"at": 0}, limit, retryable=False)
+            limit = f"{MAX_VALUES:,} values"
+            raise RolloutFailure("bad_json", {"over": limit}, self.evidence, retryable=False)
         try:
             text = self.body.decode("utf-8-sig")
         except UnicodeDecodeError as error:

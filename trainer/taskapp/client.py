@@ -107,28 +107,29 @@ class TaskAppClient:
         return notes
 
     async def health_gate(self, sleep: Sleep = asyncio.sleep) -> Taskset:
-        """Passes if `/health` and `/task_info` both answer 200; returns the task set of the latter.
+        """Passes if `/health` and `/task_info` both answer 200; returns the task set of the latter."""
+        found = await self.gate(sleep)
+        (health, _), (task_info, answer) = found["/health"], found.get("/task_info", ("not asked", None))
+        if health == task_info == "200" and answer is not None:
+            return Taskset.of(answer.json_or_none())
+        hint = f"Start the task app, or correct services.task_url (now {self._shown()})"
+        if "/task_info" in found:
+            hint = _gate_hint({health, task_info}, self._shown())
+        raise HealthCheckFailed(f"Task app health check failed: /health={health}, /task_info={task_info}", hint)
+
+    async def gate(self, sleep: Sleep = asyncio.sleep) -> dict[str, tuple[str, Answer | None]]:
+        """What each path of the gate answers: its status, or words for none. Without a connection `/health` alone.
 
         Only connection and name errors are tried again: 5 tries, waits of 1, 2, 4 and 8 s.
         """
         for wait in (*GATE_WAITS_S, None):
             try:
-                health, _ = await self._gate_get("/health")
-                task_info, answer = await self._gate_get("/task_info")
+                return {path: await self._gate_get(path) for path in ("/health", "/task_info")}
             except httpx.ConnectError as error:
                 if wait is None:
-                    status = f"/health={_transport(error)}, /task_info=not asked"
-                    hint = f"Start the task app, or correct services.task_url (now {self._shown()})"
-                    raise HealthCheckFailed(f"Task app health check failed: {status}", hint) from None
+                    return {"/health": (_transport(error), None)}
                 await sleep(wait)
-                continue
-            if health == task_info == "200" and answer is not None:
-                return Taskset.of(answer.json_or_none())
-            raise HealthCheckFailed(
-                f"Task app health check failed: /health={health}, /task_info={task_info}",
-                _gate_hint({health, task_info}, self._shown()),
-            )
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last try returns")
 
     async def is_up(self) -> bool:
         """Whether `/health` answers 200 now."""

@@ -85,6 +85,8 @@ WARNINGS: dict[str, str] = {
     "achievements_unnamed": "the app says how many achievements are new and not which: each weighs 1",
 }
 
+_TOO_LARGE = "the answer is too large: over {over}"  # of a bad_json that was not read as JSON at all
+
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+")
 
 
@@ -102,7 +104,7 @@ def sentence(code: str, detail: Mapping[str, object]) -> str:
     known = CODES.get(code)
     if known is None:
         return f"excluded: {clean(code)}"
-    text = _filled(known.template, detail)
+    text = _filled(_TOO_LARGE if code == "bad_json" and "over" in detail else known.template, detail)
     text = text[: -len(" 1 times")] + " once" if text.endswith(" 1 times") else text
     return f"{text}: {clean(str(detail['said']))}" if detail.get("said") else text
 

@@ -6,7 +6,8 @@ little, since rounding shifts them.
 
 Both changes carry rounding noise of about the same size, that of two versions each. So the slope is that of total
 least squares: an ordinary regression on a noisy learner comes out too flat just where changes are small. The noise is
-that of version 0 or, where it is more, of the last verified version: in bf16 it grows as an adapter does.
+that of version 0 or, where it is more, of the last verified version: in bf16 it grows as an adapter does. Not without
+end: beyond `FAR` times that of version 0 it counts no more, or an engine that drifts off would raise its own threshold.
 
 Axes: P prefixes, K candidates.
 """
@@ -28,7 +29,7 @@ RESOLUTION = 1e-6  # of a log-probability in fp32: no noise is taken for smaller
 # Noise that another engine with the same weights may have in this dtype, in nats. bf16 rounds a logit of 16 to 0.06;
 # kernels that compute fp32 in TF32 are off by some 1e-3.
 EXPLAINED = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 3e-2}
-FAR = 10.0  # times that noise, or the one that a run measured: no noise any more, but other weights
+FAR = 10.0  # times the noise that is explained, or was measured at first: no noise any more, but other weights
 Verdict = Literal["verified", "undecided", "failed"]
 SEVERITY: tuple[Verdict, ...] = ("verified", "undecided", "failed")
 Tops = Sequence[Mapping[int, float]]  # by prefix: the engine's likeliest tokens and their log-probabilities
@@ -97,9 +98,9 @@ def judge(before: Reading, tops: Tops, learner: Floats, now: Reading, noise: flo
         tops: the engine's answers now.
         learner: [P, K], of `before.tokens` now.
         now: at the engine's candidates of now.
-        noise: of the first version measured, in nats; that of `before` counts where it is more.
+        noise: of the first version measured, in nats; that of `before` counts where it is more, up to `FAR` times.
     """
-    noise = max(noise, before.noise)
+    noise = max(noise, min(before.noise, FAR * noise))
     if not all(np.isfinite(values).all() for values in (now.engine, now.learner, learner)):
         return Finding("failed", None, inf, inf, noise)
     engine = _engine_now(before, tops, learner)

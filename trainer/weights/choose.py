@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from trainer.config import RunConfig
-from trainer.devices import learner_places, on_gpu, planned, replica_places
+from trainer.config.gpus import on_gpu
+from trainer.devices import learner_places, planned, replica_places
 from trainer.inference.engine import Engine
 from trainer.learner.client import LearnerProcess
 from trainer.placing.base import Placing

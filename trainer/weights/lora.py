@@ -17,10 +17,12 @@ from trainer.weights.base import TIMEOUT_S, SyncReport, WeightSync, bounded
 
 
 class LoraSync(WeightSync):
-    """Writes `folder`/v000012 and removes those that no call samples from."""
+    """Writes `folder`/v000012 and removes those that no call samples from. What is sent a second time has a folder of
+    its own (v000012r): the first one stays until that is confirmed."""
 
     def __init__(self, learner: LearnerProcess, engine: Engine, folder: Path, timeout_s: float = TIMEOUT_S) -> None:
         self._learner, self._engine, self._folder, self._timeout_s = learner, engine, folder, timeout_s
+        self._sent: dict[int, Path] = {}  # by version, of what may be in use
 
     async def start(self, version: int) -> None:
         try:
@@ -33,6 +35,8 @@ class LoraSync(WeightSync):
     async def sync(self, version: int) -> SyncReport:
         started = time.monotonic()
         folder = self._folder / f"v{version:06d}"
+        if folder == self._sent.get(version):
+            folder = folder.with_name(f"{folder.name}r")
         shutil.rmtree(folder, ignore_errors=True)
         try:
             written = await bounded(
@@ -46,6 +50,7 @@ class LoraSync(WeightSync):
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        self._sent[version] = folder
         self._remove_all_but(self._engine.serving_versions)
         return SyncReport(
             version=version, seconds=time.monotonic() - started, bytes=written.bytes, mode="lora", rounding_gap=0.0
@@ -55,7 +60,7 @@ class LoraSync(WeightSync):
         self._remove_all_but(frozenset())
 
     def _remove_all_but(self, versions: frozenset[int]) -> None:
-        kept = {f"v{version:06d}" for version in versions}
+        self._sent = {version: folder for version, folder in self._sent.items() if version in versions}
         for folder in self._folder.glob("v[0-9]*"):
-            if folder.name not in kept:
+            if folder not in self._sent.values():
                 shutil.rmtree(folder, ignore_errors=True)

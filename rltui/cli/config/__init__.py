@@ -12,3 +12,8 @@ VERBS = {
     "migrate": ("rltui.cli.config.migrate", "write old spellings in their new form"),
     "schema": ("rltui.cli.config.schema", "the JSON Schema, for editors that complete and check"),
 }
+EXAMPLES = (
+    "rltui config new demo --out my.toml",
+    "rltui config set my.toml training.learning_rate 5e-5",
+    "rltui config show my.toml --origin",
+)

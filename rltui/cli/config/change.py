@@ -13,7 +13,7 @@ from rltui.text import clean
 from trainer.config import ConfigError, Problem, load_text
 from trainer.config.draft import EditError
 from trainer.config.edit import UNSET, Raw, edit
-from trainer.config.migrate import move_of
+from trainer.config.migrate import move_of, name_now
 from trainer.config.toml_values import parse_value
 
 
@@ -108,7 +108,7 @@ def effect(before: str, after: str, name: str, changed: Iterable[str]) -> Effect
 
     An error about a changed key counts as new even where the key was wrong before.
     """
-    keys = {key for changed_key in changed for key in (changed_key, _now(changed_key))}
+    keys = {key for changed_key in changed for key in (changed_key, name_now(changed_key))}
     try:
         loaded = load_text(after.removeprefix("\ufeff"), name)
     except ConfigError as error:
@@ -116,11 +116,6 @@ def effect(before: str, after: str, name: str, changed: Iterable[str]) -> Effect
         broken = [item for item in error.problems if item.key in keys or not _signs(item) <= old]
         return Effect(broken, [item for item in error.problems if item not in broken], [])
     return Effect([], [], [item for item in loaded.warnings if item.key in keys and item.code != "migrated"])
-
-
-def _now(key: str) -> str:
-    move = move_of(key)
-    return key if move is None else move.new
 
 
 def _errors(text: str, name: str) -> list[Problem]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rltui.cli.config.values import Leaf, leaves, origin_text
-from rltui.cli.configs import add_examples, columns, counted, open_config, printable, refusal, run_of
-from rltui.cli.output import FINDINGS, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.configs import columns, counted, open_config, printable, refusal, run_of
+from rltui.cli.output import FINDINGS, OK, CliError, Json, add_data_options, add_examples, emit, say, words
 from rltui.model.ran_with import run_values
 from rltui.sources.base import Unreadable
 from rltui.text import ELLIPSIS, fit, width

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from rltui.cli.app import add_app_options, open_app
-from rltui.cli.configs import add_examples, refuse_json
-from rltui.cli.output import CliError
+from rltui.cli.configs import refuse_json
+from rltui.cli.output import CliError, add_examples
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from rltui.cli.config.spellings import Document
 from rltui.cli.config.values import found_at, leaves
 from rltui.cli.configs import (
-    add_examples,
     add_loading_options,
     config_path,
     open_config,
@@ -17,7 +16,7 @@ from rltui.cli.configs import (
     refusal,
 )
 from rltui.cli.keynames import Name, chosen
-from rltui.cli.output import FINDINGS, OK, CliError, Json, add_data_options, emit, say
+from rltui.cli.output import FINDINGS, OK, CliError, Json, add_data_options, add_examples, emit, say
 from trainer.config import ConfigError
 from trainer.config.errors import HIDDEN
 from trainer.config.toml_values import format_value

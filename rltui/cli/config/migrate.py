@@ -9,7 +9,6 @@ from pathlib import Path
 from rltui.cli.config.spellings import Document
 from rltui.cli.configs import (
     STDIN,
-    add_examples,
     counted,
     printable,
     read_text,
@@ -18,7 +17,7 @@ from rltui.cli.configs import (
     refuse_record,
     said,
 )
-from rltui.cli.output import FINDINGS, OK, USAGE, CliError, add_data_options, emit, put, say
+from rltui.cli.output import FINDINGS, OK, USAGE, CliError, add_data_options, add_examples, emit, put, say
 from trainer.config import ConfigError
 from trainer.config.rewrite import Rewritten, rewrite
 from trainer.config.save import SaveError, free_backup, save

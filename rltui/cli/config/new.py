@@ -11,7 +11,6 @@ from pathlib import Path
 from rltui.cli.config.change import edited, effect, target, typed
 from rltui.cli.config.spellings import Document
 from rltui.cli.configs import (
-    add_examples,
     cannot_run,
     config_path,
     hanging,
@@ -23,7 +22,7 @@ from rltui.cli.configs import (
     said,
     wrapped,
 )
-from rltui.cli.output import OK, CliError, Json, emit, program, put, say, words
+from rltui.cli.output import OK, CliError, Json, add_examples, emit, program, put, say, words
 from rltui.cli.task_apps import start_problems
 from rltui.launch.runs import RunAt
 from rltui.model.as_it_ran import as_it_ran

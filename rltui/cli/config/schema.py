@@ -7,8 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from rltui.cli.configs import add_examples
-from rltui.cli.output import OK, CliError, say
+from rltui.cli.output import OK, CliError, add_examples, say
 from trainer.config.json_schema import json_schema
 
 

@@ -13,7 +13,6 @@ from rltui.cli.config.change import Effect, Target, edited, effect, target, type
 from rltui.cli.config.spellings import Document
 from rltui.cli.configs import (
     STDIN,
-    add_examples,
     counted,
     printable,
     read_text,
@@ -23,7 +22,7 @@ from rltui.cli.configs import (
     said,
     told,
 )
-from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say
+from rltui.cli.output import OK, CliError, Json, add_data_options, add_examples, emit, say
 from rltui.text import clean
 from trainer.config import ConfigError
 from trainer.config.edit import UNSET

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from rltui.cli.config.values import Leaf, leaves, name_in, origin_text, section_of
 from rltui.cli.configs import (
     STDIN,
-    add_examples,
     add_loading_options,
     columns,
     open_config,
@@ -17,7 +16,7 @@ from rltui.cli.configs import (
     run_of,
 )
 from rltui.cli.keynames import chosen
-from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say
+from rltui.cli.output import OK, CliError, Json, add_data_options, add_examples, emit, say
 from rltui.model.ran_with import run_values
 from rltui.sources.base import Unreadable
 from rltui.text import clean, fit, width

@@ -6,3 +6,4 @@ VERBS = {
     "list": ("rltui.cli.taskapp.list", "the task apps that need no code"),
     "serve": ("rltui.cli.taskapp.serve", "serve one until Ctrl-C"),
 }
+EXAMPLES = ("rltui taskapp list", "rltui taskapp serve facts --port 9001")

@@ -6,7 +6,7 @@ import argparse
 import importlib
 import importlib.util
 
-from rltui.cli.output import OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import OK, CliError, Json, add_data_options, add_examples, emit, say, words
 from rltui.text import clean
 from trainer.taskapp.errors import TaskAppError
 from trainer.taskapp.registry import ADAPTERS, BUILTIN, SPELLINGS, builtin_factory
@@ -15,6 +15,11 @@ from trainer.taskapp.registry import ADAPTERS, BUILTIN, SPELLINGS, builtin_facto
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("package", nargs="?", choices=sorted(ADAPTERS), help="names the data sets of this package")
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui taskapp list",
+        "rltui taskapp list reasoning_gym",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

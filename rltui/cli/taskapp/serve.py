@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, emit, say, words
+from rltui.cli.output import FAILED, OK, CliError, Json, add_data_options, add_examples, emit, say, words
 from rltui.text import clean
 from trainer.taskapp.auth import KEY_NAMES, valid_keys
 from trainer.taskapp.envfile import load_env_file
@@ -33,6 +33,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--env-file", type=Path, action="append", default=[], metavar="FILE", help="NAME=value lines for the app"
     )
     add_data_options(parser)
+    add_examples(
+        parser,
+        "rltui taskapp serve facts",
+        "rltui taskapp serve my_app.py --port 9001 --env-file .env",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from rltui.doctor.maths import mean, slope
 from rltui.doctor.record import Record
 from rltui.doctor.rule import Bands, Reading, State, none, over, percent, rule, under, worst
 
 UNPARSABLE = "judge_unparsable"
+OF_A_MODEL = ("judge.options.max_concurrency", "judge.options.model")  # rules in code have no use for them
 PARTS = ("env", "event", "outcome")
 
 
@@ -98,13 +100,17 @@ def answers(record: Record, band: Bands) -> Reading:
     failed, latency = record.recent("judge/failed", window), record.recent("judge/latency", window)
     if not failed and not latency and not record.judge_calls:
         return none("no judge was asked")
-    return worst(
+    found = worst(
         _tries(record, band),
         _failed(record, failed, band),
         _latency(record, latency, band),
         _waited(record, window, band),
         _crowded(record),
     )
+    if record.value("judge.type") != "rule":
+        return found
+    keys = tuple(key for key in found.keys or answers.keys if key not in OF_A_MODEL)
+    return replace(found, keys=keys or ("judge.options.rubric_overrides",))
 
 
 def _failed(record: Record, failed: list[float], band: Bands) -> Reading | None:
@@ -118,6 +124,7 @@ def _failed(record: Record, failed: list[float], band: Bands) -> Reading | None:
         percent(share),
         f"< {percent(band['failed'])}",
         f"{percent(share)} of the episodes got no score; they are left out, never counted as 0.",
+        title="episodes without a score",
     )
 
 
@@ -155,6 +162,7 @@ def _latency(record: Record, latency: list[float], band: Bands) -> Reading | Non
         f"A judgement takes up to {slow:.1f} s in the mean of a batch; the limit is {limit:g} s.",
         metric="judge/latency",
         keys=("judge.timeout_s", "judge.options.model"),
+        title="seconds of a judgement",
     )
 
 
@@ -165,15 +173,18 @@ def _waited(record: Record, window: int, band: Bands) -> Reading | None:
     return Reading(
         over(share, band["wait"]),
         share,
-        percent(share),
-        f"< {percent(band['wait'])} of step",
+        f"{percent(share)} of step",
+        f"< {percent(band['wait'])}",
         f"{percent(share)} of the step is waiting for the judge.",
         metric="time/wait_for_judge",
         keys=("judge.options.max_concurrency", "judge.options.model"),
+        title="wait for the judge",
     )
 
 
 def _crowded(record: Record) -> Reading | None:
+    if record.value("judge.type") == "rule":
+        return None
     limit, busy = record.number("judge.options.max_concurrency"), record.part("pipeline", "judge_in_flight")
     queued = record.part("pipeline", "judge_queued") or 0
     if not limit or not isinstance(busy, int | float) or busy < limit or queued < limit:
@@ -185,4 +196,5 @@ def _crowded(record: Record) -> Reading | None:
         "below limit",
         f"{busy:g} judgements are under way, the limit, and {queued:g} wait.",
         keys=("judge.options.max_concurrency",),
+        title="judgements under way",
     )

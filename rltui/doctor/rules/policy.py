@@ -39,10 +39,11 @@ def clipping(record: Record, band: Bands) -> Reading:
     noisy = Reading(
         over(floor, band["floor"], band["act"]),
         floor,
-        f"{percent(floor)} floor",
+        percent(floor),
         f"< {percent(band['floor'])}",
         told,
         metric=FLOOR,
+        title="clipped by noise alone",
     )
     much = max(band["observed"], band["near"] * floor)
     return worst(
@@ -119,10 +120,11 @@ def _outside(record: Record, window: int, band: Bands) -> Reading | None:
     return Reading(
         over(share, band["outside"], band["outside_act"]),
         share,
-        f"{percent(share)} of ratios out of band",
+        percent(share),
         f"< {percent(band['outside'])}",
         f"{percent(share)} of the ratios lie outside what noise explains (1 %, or three times its spread).",
         metric="gspo/ratio_out_of_band_frac",
+        title="ratios out of band",
     )
 
 
@@ -149,6 +151,7 @@ def lag(record: Record, band: Bands) -> Reading:
                 f"< {percent(band['dropped'])}",
                 f"{percent(share)} of the episodes were too old to be trained on.",
                 metric="off_policy/dropped",
+                title="stale episodes",
             )
         )
     if found and limit is not None:

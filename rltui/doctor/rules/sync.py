@@ -172,6 +172,7 @@ def sending(record: Record, band: Bands) -> Reading:
                 f"{behind:g} intervals",
                 f"< {band['intervals']:g}",
                 f"The engine serves the weights of step {sent}; step {done} is done.",
+                title="weights behind",
                 keys=("training.weight_sync.verify_every_k",),
             )
         )

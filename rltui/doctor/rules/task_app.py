@@ -63,4 +63,5 @@ def _slower(record: Record, band: Bands) -> Reading | None:
         f"< {times(band['slower'])}",
         f"The slowest 5 % of the episodes take {here:.1f} s or more; at first it was {start:.1f} s.",
         keys=("rollout.max_concurrent_rollouts", "rollout.timeout_s"),
+        title="length of an episode",
     )

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from time import localtime, strftime
 from typing import Any
 
-from rltui.cli.progress import duration
 from rltui.doctor.maths import mean, median
-from rltui.doctor.record import Record
+from rltui.doctor.record import Json, Record
 from rltui.doctor.rule import Bands, Reading, State, none, over, percent, rule, worst
+from rltui.model.edges import EDGES
+from rltui.words import duration
 
 STEP = "time/step"
 
@@ -123,19 +124,6 @@ def trainer_bound(record: Record, band: Bands) -> Reading:
     return worst(*parts)
 
 
-# Who is waited for, in words, and the limit that ends it.
-EDGES: dict[str, tuple[str, str]] = {
-    "batch": ("the trainer waits for the episodes of the next batch", "rollout.timeout_s"),
-    "policy": ("rollouts wait for the policy", "training.max_lag"),
-    "judge": ("episodes wait for the judge", "judge.timeout_s"),
-    "straggler": ("the trainer waits for one slow episode", "rollout.timeout_s"),
-    "eval": ("the evaluation is waited for", "rollout.timeout_s"),
-    "engine": ("the inference engine is waited for", "inference.startup_timeout_s"),
-    "task_app": ("the task app is waited for", "rollout.timeout_s"),
-    "sync": ("the weights are on their way to the engine", "inference.startup_timeout_s"),
-}
-
-
 @rule(
     "D34",
     "standstill",
@@ -166,10 +154,18 @@ def stalled(record: Record, band: Bands) -> Reading:
 
 
 def _last_progress(record: Record) -> float | None:
-    found = [moment for event in record.events[-50:] if (moment := _epoch(event.get("created_at"))) is not None]
+    moved = [event for event in record.events[-50:] if not _stands(event)]
+    found = [moment for event in moved if (moment := _epoch(event.get("created_at"))) is not None]
     if (step := record.times.last()) is not None:
         found.append(step[1])
     return max(found, default=None)
+
+
+def _stands(event: Json) -> bool:
+    """Whether it says that nothing moves, which is no sign of progress."""
+    data = event.get("data")
+    waiting = event.get("type") == "rl.phase" and isinstance(data, dict) and data.get("phase") == "waiting"
+    return waiting or event.get("type") == "rl.pipeline.backpressure"
 
 
 def _who_waits(record: Record) -> tuple[str, tuple[str, ...]]:

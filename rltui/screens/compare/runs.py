@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.segment import Segment
 
-from rltui.cli.progress import duration
 from rltui.model.compared import Outcome
 from rltui.model.paired import Paired, differs
 from rltui.screens.runs_line import padded, reward, steps
 from rltui.text_lines import wrap
 from rltui.widgets.lines import Lines, look_of
-from rltui.words import amount
+from rltui.words import amount, duration
 
 if TYPE_CHECKING:
     from rltui.look.look import Look

@@ -140,6 +140,7 @@ class CompareShown(CompareParts):
         from rltui.model.compare import Comparison
         from rltui.model.compared import ComparedRun
 
+        self._stop()  # the same runs may have been looked for twice
         runs = [ComparedRun(path, source) for path, source in zip(names, sources, strict=True)]
         self._comparison, self._over, self._config_of, self._sides = Comparison(runs), None, None, []
         self._watcher = CompareWatcher(runs, self.post_message, 1.0 / own_app(self).terminal.fps)

@@ -31,6 +31,7 @@ class EditingScreen(SearchingScreen):
     def __init__(self) -> None:
         super().__init__()
         self._typing: Timer | None = None
+        self._asked = ("", "")  # key and address of the last question whether it answers
 
     def changed(self, key: str = "", *, ask: bool = True) -> None:
         """The text is another one: show it, look at it, keep a draft of it."""
@@ -323,16 +324,18 @@ class EditingScreen(SearchingScreen):
             return
         self.extra = (row.key, "asking whether it answers", "dim")
         self.follow()
-        job = partial(self._reach, row.key, row.data)
+        self._asked = (row.key, row.data)
+        job = partial(self._reach, self._asked)
         self.run_worker(job, thread=True, exclusive=True, group="reach", exit_on_error=False)
 
-    def _reach(self, key: str, url: str) -> None:
+    def _reach(self, asked: tuple[str, str]) -> None:
         from rltui.model.reach import reach
 
-        self.post_message(Reached(key, *reach(url)))
+        self.post_message(Reached(asked, *reach(asked[1])))
 
     @on(Reached)
     def _reached(self, event: Reached) -> None:
         event.stop()
-        self.extra = (event.key, event.said, "good" if event.good else "act")
-        self.follow()
+        if event.asked == self._asked:  # an older question may be answered later
+            self.extra = (event.asked[0], event.said, "good" if event.good else "act")
+            self.follow()

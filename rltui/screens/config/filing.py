@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ class FilingScreen(EditingScreen):
     def __init__(self) -> None:
         super().__init__()
         self._draft_timer: Timer | None = None
+        self._drafting = threading.Lock()
         self._signature: tuple[int, int] | None = None  # of the file when it was read
         self._aside: Draft | None = None  # edits of another time, neither taken nor dropped
 
@@ -59,29 +61,34 @@ class FilingScreen(EditingScreen):
 
     def _draft_in_thread(self) -> None:
         self._draft_timer = None
-        self.run_worker(self._keep_draft, thread=True, group="draft", exit_on_error=False)
+        if self.form is not None:  # this one, whichever is open when the thread comes to it
+            job = partial(self._keep_draft, self.form, self._aside)
+            self.run_worker(job, thread=True, group="draft", exit_on_error=False)
 
     def _flush_draft(self) -> None:
         if self._draft_timer is not None:
             self._draft_timer.stop()
             self._draft_timer = None
-            self._keep_draft()
+            if self.form is not None:
+                self._keep_draft(self.form, self._aside)
 
-    def _keep_draft(self) -> None:
-        """Write it, or take it away where there is nothing unsaved."""
+    def _keep_draft(self, form: Form, aside: Draft | None) -> None:
+        """Write it, or take it away where there is nothing unsaved. `aside`: the draft that is kept with it."""
+        if not own_app(self).options.readonly:
+            with self._drafting:  # what is written last is what was edited last
+                self._write_draft(form, aside)
+
+    def _write_draft(self, form: Form, aside: Draft | None) -> None:
         from rltui.model import drafts
         from rltui.model.form_starts import joined
 
-        form = self.form
-        if form is None or own_app(self).options.readonly:
-            return
         if not form.dirty:
-            self._drop_draft(form)
+            _drop(form, aside)
             return
         path = str(form.path.absolute()) if form.path is not None else ""
         name = "" if path else form.name
         draft = drafts.Draft(path, name, form.text, form.disk, form.base, time.time())
-        kept = drafts.keep(draft if self._aside is None else joined(self._aside, draft))
+        kept = drafts.keep(draft if aside is None else joined(aside, draft))
         said = (
             time.strftime("draft saved %H:%M:%S", time.localtime(time.time()))
             if kept
@@ -98,13 +105,8 @@ class FilingScreen(EditingScreen):
         return drafts.of(path, "" if path else form.name) is not None
 
     def _drop_draft(self, form: Form) -> None:
-        from rltui.model import drafts
-
-        path = str(form.path.absolute()) if form.path is not None else ""
-        if self._aside is None:
-            drafts.drop(path, "" if path else form.name)
-        else:
-            drafts.keep(self._aside)
+        with self._drafting:
+            _drop(form, self._aside)
 
     @on(Kept)
     def _kept(self, event: Kept) -> None:
@@ -328,6 +330,17 @@ class FilingScreen(EditingScreen):
         lines = unified(other, form.text, name, form.name)
         compared = Compared(name, form.name, lines, partial(sides, other, form.text, path, form.name))
         await self.app.push_screen(DiffScreen(f"{name} and {form.name}", compared))
+
+
+def _drop(form: Form, aside: Draft | None) -> None:
+    """Nothing of it is unsaved: what is left is what was kept with it."""
+    from rltui.model import drafts
+
+    path = str(form.path.absolute()) if form.path is not None else ""
+    if aside is None:
+        drafts.drop(path, "" if path else form.name)
+    else:
+        drafts.keep(aside)
 
 
 def signature(path: Path | None) -> tuple[int, int] | None:

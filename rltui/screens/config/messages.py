@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from rltui.model.form_starts import Start
 
 
-class Opened(Message):
+class Answer(Message):
+    """Of a thread that was to open a config. `question`: its number; only the answer to the last one counts."""
+
+    question = 0
+
+
+class Opened(Answer):
     """A config was read. `draft`: unsaved edits of it from another time. `key`: where the cursor goes."""
 
     def __init__(self, form: Form, checked: Checked, view: View, draft: Draft | None, key: str) -> None:
@@ -22,7 +28,7 @@ class Opened(Message):
         self.form, self.checked, self.view, self.draft, self.key = form, checked, view, draft, key
 
 
-class NotOpened(Message):
+class NotOpened(Answer):
     """Why a config could not be read."""
 
     def __init__(self, why: str) -> None:
@@ -63,11 +69,11 @@ class Outside(Message):
 
 
 class Reached(Message):
-    """Whether the address in a field answered."""
+    """Whether the address in a field, that `asked` names, answered."""
 
-    def __init__(self, key: str, good: bool, said: str) -> None:
+    def __init__(self, asked: tuple[str, str], good: bool, said: str) -> None:
         super().__init__()
-        self.key, self.good, self.said = key, good, said
+        self.asked, self.good, self.said = asked, good, said
 
 
 class Starts(Message):

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 
 from rltui.screens.choice import Choice, ChoiceScreen
 from rltui.screens.config.filing import FilingScreen, signature
-from rltui.screens.config.messages import NotOpened, Opened, Starts
+from rltui.screens.config.messages import Answer, NotOpened, Opened, Starts
 from rltui.screens.config.starts import StartsScreen
 from rltui.screens.config.verdicts import wants_care
 from rltui.screens.own_app import own_app
@@ -40,13 +40,13 @@ class ConfigScreen(FilingScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._wanted: tuple[Path | None, str] | None = None  # what is being opened
+        self._question = 0  # the number of the last one to a thread, what to open; 0: there was none
         self.arrives: str | None = None  # with what is being opened the app comes here; what escape leads to then
         self._of_run: str | None = None  # the run whose config it began with
 
     def on_mount(self) -> None:
         self.set_interval(DISK_S, self._look_at_disk)
-        if self._wanted is None:
+        if not self._question:
             last = own_app(self).memory.get("config")
             if isinstance(last, str) and Path(last).is_file() and Path(last).is_relative_to(Path.cwd()):
                 self.open(Path(last))
@@ -61,7 +61,7 @@ class ConfigScreen(FilingScreen):
         if self._draft_timer is not None:
             self._draft_timer.stop()
         if self.form is not None and (self._draft_timer is not None or self.form.dirty):
-            self._keep_draft()  # a thread that was to write it may not have come to it
+            self._keep_draft(self.form, self._aside)  # a thread that was to write it may not have come to it
         if self.form is not None and self.form.dirty and self.has_draft(self.form):
             own_app(self).unsaved = self.form.name
 
@@ -87,21 +87,21 @@ class ConfigScreen(FilingScreen):
     def open(self, path: Path, key: str = "") -> bool:
         """Edit a file; unsaved edits of the config that is open are kept as a draft. Whether it is there already."""
         if self.form is not None and self.form.path == path:
+            self._ask()
             if key:
                 self.go_to(key)
             return True
-        from_here = partial(self._open_file, path, key)
-        self._begin(path, from_here)
+        self._begin(partial(self._open_file, path, key))
         return False
 
     def begin(self, start: Start) -> None:
         """Open, or begin with, what was chosen."""
-        self._begin(start.path if start.kind == "file" else None, partial(self._open_start, start))
+        self._begin(partial(self._open_start, start))
 
     def begin_anew(self) -> None:
         """Choose what to begin with."""
         if self.form is None:
-            self._wanted = (None, "")  # not the config of the last time
+            self._ask()  # not the config of the last time
             self._ask_starts()
         else:
             self.call_after_refresh(self.action_preset)
@@ -110,18 +110,30 @@ class ConfigScreen(FilingScreen):
         """Begin with the config of a run, with the cursor on `key`; one that was begun already is shown as it is.
         Whether it is there already."""
         if key and self.form is not None and self._of_run == run:
+            self._ask()
             self.go_to(key)
             return True
-        self._begin(None, partial(self._open_run, run, key))
+        self._begin(partial(self._open_run, run, key))
         self._of_run = run
         return False
 
-    def _begin(self, path: Path | None, job: Callable[[], None]) -> None:
-        self._flush_draft()
-        self._wanted, self._of_run, self.arrives = (path, ""), None, None
-        self.run_worker(job, thread=True, exclusive=True, group="open", exit_on_error=False)
+    def _ask(self) -> int:
+        """The number of a new question; what was asked before is not wanted any more."""
+        self._question, self.arrives = self._question + 1, None
+        return self._question
 
-    def _open_run(self, run: str, key: str) -> None:
+    def _begin(self, job: Callable[[], Answer]) -> None:
+        self._flush_draft()
+        question, self._of_run = self._ask(), None
+
+        def work() -> None:
+            answer = job()
+            answer.question = question
+            self.post_message(answer)
+
+        self.run_worker(work, thread=True, exclusive=True, group="open", exit_on_error=False)
+
+    def _open_run(self, run: str, key: str) -> Answer:
         from rltui.launch.runs import config_of, find
         from rltui.model.form_starts import Start
         from rltui.sources.find import NoSuchRun
@@ -129,16 +141,15 @@ class ConfigScreen(FilingScreen):
         try:
             path, source = config_of(run), find(run).source
         except NoSuchRun as error:
-            self.post_message(NotOpened(str(error)))
-            return
-        self._open_start(Start("run", path.parent.name, path), key, source)
+            return NotOpened(str(error))
+        return self._open_start(Start("run", path.parent.name, path), key, source)
 
-    def _open_file(self, path: Path, key: str) -> None:
+    def _open_file(self, path: Path, key: str) -> Answer:
         from rltui.model.form_starts import Start
 
-        self._open_start(Start("file", path.name, path), key)
+        return self._open_start(Start("file", path.name, path), key)
 
-    def _open_start(self, start: Start, key: str = "", run: RunSource | None = None) -> None:
+    def _open_start(self, start: Start, key: str = "", run: RunSource | None = None) -> Answer:
         """In a thread: read it, look at it. `run`: whose config it is."""
         from rltui.cli.configs import refuse_record
         from rltui.cli.output import CliError
@@ -163,16 +174,17 @@ class ConfigScreen(FilingScreen):
             else:
                 form = begin(start, run)
         except ConfigError as error:
-            self.post_message(NotOpened("; ".join(problem.why for problem in error.problems) + f": {start.path}"))
-            return
+            return NotOpened("; ".join(problem.why for problem in error.problems) + f": {start.path}")
         if draft is not None and draft.text == form.text:
             draft = None
         checked = check(form.text, form.name)
         picture = view(form.text, form.base, form.name, checked)
-        self.post_message(Opened(form, checked, picture, draft, key))
+        return Opened(form, checked, picture, draft, key)
 
     @on(NotOpened)
     def _not_opened(self, event: NotOpened) -> None:
+        if event.question != self._question:
+            return
         own_app(self).say(event.why, "act")
         self.arrives = None
         if self.form is None:
@@ -180,6 +192,8 @@ class ConfigScreen(FilingScreen):
 
     @on(Opened)
     async def _opened(self, event: Opened) -> None:
+        if event.question != self._question:
+            return
         if self.arrives is not None and self.app.screen is own_app(self).frame:  # no dialog is open
             back = self.arrives
             own_app(self).go("config")
@@ -199,8 +213,8 @@ class ConfigScreen(FilingScreen):
             await self._offer(event)
 
     async def _offer(self, event: Opened) -> None:
-        from rltui.cli.progress import duration
         from rltui.model.form_starts import take_draft
+        from rltui.words import duration
 
         draft, form = event.draft, event.form
         assert draft is not None

@@ -57,7 +57,7 @@ class FindingRows:
             Segment(f" {name if first else '':{_GROUP}}", look.style("dim" if quiet else STYLES[finding.state])),
             Segment(f"{look.glyph(GLYPHS[finding.state])} ", style),
             Segment(f"{finding.rule.id} ", look.style("dim")),
-            Segment(f"{fit(finding.rule.title, _TITLE):{_TITLE}} ", look.style("dim" if quiet else "text")),
+            Segment(f"{fit(finding.title, _TITLE):{_TITLE}} ", look.style("dim" if quiet else "text")),
         ]
         room = width_ - 1 - _GROUP - 2 - 4 - _TITLE - 1
         reading = finding.reading

@@ -220,7 +220,7 @@ class DoctorScreen(AppScreen):
     def _show_detail(self) -> None:
         finding = self.finding
         self.query_one(FindingDetail).show(finding, self.record)
-        title = f"{finding.rule.id} {finding.rule.title}" if finding is not None else "Finding"
+        title = f"{finding.rule.id} {finding.title}" if finding is not None else "Finding"
         self.query_one("#detail", Pane).set_title(title)
 
     # Actions

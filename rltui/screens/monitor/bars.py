@@ -13,6 +13,7 @@ from rltui.text_lines import crop, printable
 from rltui.widgets.bar import Bar, Part
 from rltui.widgets.bindings import keymap_of
 from rltui.widgets.lines import look_of
+from rltui.words import amount
 
 if TYPE_CHECKING:
     from rltui.model.run import RunModel
@@ -38,6 +39,11 @@ class TabBar(Bar):
         self._tab = ""
         self._model: RunModel | None = None
         self._lost = ""
+        self._unread = 0  # lines of the logs
+
+    def show_unread(self, count: int) -> None:
+        self._unread = count
+        self.update_bar()
 
     def show(self, tab: str) -> None:
         self._tab = tab
@@ -82,6 +88,8 @@ class TabBar(Bar):
             key = shown(keys[0], ascii=ascii) if keys else ""
             here = name == self._tab
             text = f"{key} {title}" if named or here else key
+            if name == "logs" and self._unread and not here:
+                text += f" {amount(self._unread)}" if named and width >= 100 else "+"
             found.append((name, f"[{text}]" if here else f" {text} "))
         return found
 

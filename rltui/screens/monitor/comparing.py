@@ -101,6 +101,10 @@ class Comparing(Tab):
             yield GroupGrid()
             yield MemberDiff()
 
+    def start(self) -> None:
+        shown = MemberDiff if self.has_class("-diff") else GroupGrid if self.has_class("-group") else "#episodes"
+        focus_now(self.query_one(shown))
+
     @property
     def panes(self) -> list[Pane]:
         """Those of the view that shows."""
@@ -233,7 +237,8 @@ class Comparing(Tab):
         self.show_bins()
         if new:
             self.to_front(self.query_one("#group-pane", Pane))
-            self.call_after_refresh(focus_now, self.query_one(GroupGrid))
+            if self.display:  # the person may be in another tab by now
+                self.call_after_refresh(focus_now, self.query_one(GroupGrid))
         self.refresh_bindings()
 
     @on(VirtualList.Highlighted, "#groups")

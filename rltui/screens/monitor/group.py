@@ -77,8 +77,8 @@ class GroupGrid(Lines, inherit_bindings=False):
 
     @property
     def first(self) -> int:
-        """The first member that shows."""
-        return self.member // self.per_page * self.per_page
+        """The first member that shows; the last page is as full as the others."""
+        return max(0, min(self.member // self.per_page * self.per_page, len(self.members) - self.per_page))
 
     @property
     def shown(self) -> range:

@@ -14,7 +14,7 @@ from rltui.charts.smooth import titled
 from rltui.model.judge_feed import JudgeFeed, Pair
 from rltui.model.judge_view import judge_view
 from rltui.model.pipeline_text import seconds
-from rltui.screens.monitor.judge_draw import call_rows
+from rltui.screens.monitor.judge_draw import call_rows, spread_rows
 from rltui.screens.monitor.tab import OpenTab, Tab
 from rltui.widgets.chart import Chart
 from rltui.widgets.drawn import Drawn
@@ -36,8 +36,10 @@ MOST = 12  # episodes that one filter names
 class JudgeTab(Tab):
     tab = "judge"
     DEFAULT_CSS = """
-    JudgeTab > Container { layout: grid; grid-size: 2 2; height: 1fr; }
-    JudgeTab.-narrow > Container { grid-size: 1 1; }
+    JudgeTab > Container { layout: grid; grid-size: 2 3; grid-rows: 8fr 6fr 4fr; height: 1fr; }
+    JudgeTab > Container > #pane-latency { row-span: 2; }
+    JudgeTab.-narrow > Container { grid-size: 1 1; grid-rows: 1fr; }
+    JudgeTab.-narrow > Container > #pane-latency { row-span: 1; }
     JudgeTab > Instead { display: none; height: 3; margin: 1 0; }
     JudgeTab.-none > Instead { display: block; }
     JudgeTab.-none > Container { display: none; }
@@ -55,9 +57,12 @@ class JudgeTab(Tab):
         yield Instead()
         with Container():
             yield Pane(Chart(ema=0.6, id="tracks"), title=titled(TRACKS, 0.6), id="pane-tracks", classes="-front")
-            yield Pane(Scatter("task app's reward", "judge", id="scatter"), title="Judge and task app")
+            yield Pane(
+                Scatter("task app's reward", "judge", id="scatter"), title="Judge and task app", id="pane-scatter"
+            )
             yield Pane(Chart(id="latency"), title="Seconds of a call", id="pane-latency")
             yield Pane(Drawn(id="calls"), title="Calls", id="pane-calls")
+            yield Pane(Drawn(id="spread"), title="Scores of all calls", id="pane-spread")
 
     @on(Chart.Adjusted, "#tracks")
     def _adjusted(self, event: Chart.Adjusted) -> None:
@@ -89,10 +94,10 @@ class JudgeTab(Tab):
             self._draw_calls(feed)
         if what & {"judge", "status"}:
             self.query_one("#calls", Drawn).show(partial(call_rows, view))
+            self.query_one("#spread", Drawn).show(partial(spread_rows, view))
             found = view["recent"]
             rank = f"rank corr. {found['agreement']:+.2f}, " if found["agreement"] is not None else ""
-            pane = next(pane for pane in self.panes if pane.query(Scatter))
-            pane.set_info(f"{rank}newest {found['episodes']}")
+            self.query_one("#pane-scatter", Pane).set_info(f"{rank}newest {found['episodes']}")
         for chart in self.query(Chart):
             chart.set_options(growing=model.live)
 
@@ -142,7 +147,7 @@ class JudgeTab(Tab):
     @on(Scatter.Moved)
     def _moved(self, event: Scatter.Moved) -> None:
         """What lies under the cursor stands below the plot."""
-        pane = next(pane for pane in self.panes if pane.query(Scatter))
+        pane = self.query_one("#pane-scatter", Pane)
         found = [pair for pair in self._pairs if pair.n in set(event.keys)]
         if len(found) == 1:
             only = found[0]

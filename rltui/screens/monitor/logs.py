@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class LogLines(Message):
-    """New lines, by log."""
+    """New lines of a feed, by log."""
 
-    def __init__(self, found: list[tuple[str, list[str]]]) -> None:
+    def __init__(self, feed: LogFeed, found: list[tuple[str, list[str]]]) -> None:
         super().__init__()
-        self.found = found
+        self.feed, self.found = feed, found
 
 
 class Logs(Tab):
@@ -46,7 +46,8 @@ class Logs(Tab):
         self._only: str | None = None
         self._level = Level.DEBUG
         self._wrap = False
-        self._busy = False  # a read is on its way
+        self._busy: LogFeed | None = None  # a read of it is on its way
+        self._due = True  # whether a run that has ended may have lines that were not read
 
     def compose(self) -> ComposeResult:
         yield FindPane(LogView(wrap=self._wrap, id="log"), title="Logs", classes="-front")
@@ -63,6 +64,10 @@ class Logs(Tab):
             self.view.show_level(self._level)
         self.set_interval(self._opened.period_s, self._more)
 
+    def on_show(self) -> None:
+        """Who ends a run may write some more."""
+        self._due = True
+
     def update(self, model: RunModel, what: frozenset[str]) -> None:
         if self._feed is None or "logs" in what:  # the time has moved
             self._feed = LogFeed(model.source, events=True)
@@ -72,30 +77,37 @@ class Logs(Tab):
             self._read()
 
     def _more(self) -> None:
-        """A log grows without any other sign; a run that has ended is quiet."""
-        if self.display and self.screen.is_current and self._opened.live:
+        """A log grows without any other sign, also while another tab shows. That of a run which has ended is read until
+        a read that began after its end finds nothing."""
+        if self._opened.live or self._due:
             self._read()
 
     def _read(self) -> None:
         feed = self._feed
-        if feed is None or self._busy:
+        if feed is None or self._busy is feed:
             return
-        self._busy = True
+        self._busy = feed
 
         def job() -> None:
+            more, some = True, self._opened.live
             try:
-                more = True
-                while more:
+                while more and feed is self._feed:
                     found, more = feed.read()
                     if found:
-                        self.post_message(LogLines(found))
+                        some = True
+                        self.post_message(LogLines(feed, found))
+                if feed is self._feed:
+                    self._due = some
             finally:
-                self._busy = False
+                if self._busy is feed:
+                    self._busy = None
 
         self._opened.in_thread(job)
 
     @on(LogLines)
     def _came(self, event: LogLines) -> None:
+        if event.feed is not self._feed:  # of a time that it has left
+            return
         for name, lines in event.found:
             self.view.append(lines, name)
         if self._only is not None and self._only in self.view.store.names:
@@ -105,6 +117,7 @@ class Logs(Tab):
     @on(LogView.Changed)
     def _changed(self) -> None:
         self.query_one(FindPane).set_info(self.view.status)
+        self.post_message(self.Unread(self.view.unread))
 
     # Actions
 

@@ -86,8 +86,8 @@ class ChartPane(Pane):
         self.set_info(next((form for form in forms if width(form) <= room), ""))
         options = self.chart.options
         hidden = options.view is not None and options.cursor is not None  # the chart's own word gives way to the cursor
-        refused = any(note.startswith("log y") for note in said.notes)  # it is drawn linear, and says so
-        words = [word for word in self.words if not (refused and word == "log y")]
+        refused = {note[:5] for note in said.notes if note.startswith("log ")}  # it is drawn linear, and says so
+        words = [word for word in (*self.words, *(["log x"] if options.log_x else [])) if word not in refused]
         self.set_subtitle(", ".join([*words, *(["zoom"] if hidden else [])]))
 
 

@@ -21,7 +21,7 @@ from rltui.screens.monitor.tab import OpenTab, Tab
 from rltui.text import fit, width
 from rltui.widgets.bindings import bindings
 from rltui.widgets.chart import Chart
-from rltui.widgets.drawn import Drawn
+from rltui.widgets.drawn import Drawn, Row
 from rltui.widgets.lines import focus_now, look_of
 from rltui.widgets.pane import Pane
 from rltui.widgets.virtual_list import VirtualList
@@ -101,8 +101,9 @@ class Waits(VirtualList, inherit_bindings=False):
 
 class Pipeline(Tab):
     tab = "pipeline"
+    LEAST_ROWS = 36  # 13 + 10 + 5 + 8
     DEFAULT_CSS = """
-    Pipeline > Container { layout: grid; grid-size: 2 4; grid-rows: 10 10 1fr 9; height: 1fr; }
+    Pipeline > Container { layout: grid; grid-size: 2 4; grid-rows: 13 10 1fr 8; height: 1fr; }
     Pipeline > Container > #pane-flow { column-span: 2; }
     Pipeline > Container > #pane-rates { row-span: 2; }
     Pipeline.-narrow > Container { grid-size: 1 1; grid-rows: 1fr; }
@@ -138,7 +139,7 @@ class Pipeline(Tab):
             return
         lags = model.feed(LagFeed)
         view = pipeline_view(model.status, model.metrics, lags.counts(), model.now())
-        self.query_one("#flow", Drawn).show(partial(draw.flow_rows, view))
+        self.query_one("#flow", Drawn).show(partial(self._flow, view))
         self.query_one(Waits).show(view["waits"])
         self.query_one("#split", Drawn).show(partial(draw.split_rows, view))
         self.query_one("#lags", Drawn).show(partial(draw.lag_rows, view))
@@ -151,6 +152,9 @@ class Pipeline(Tab):
         if "metrics" in what:
             self._draw_rates(model)
         self.query_one(Chart).set_options(growing=model.live)
+
+    def _flow(self, view: dict[str, Any], cells: int, look: Look) -> list[Row]:
+        return draw.flow_rows(view, cells, look, alone=self.has_class("-narrow"))
 
     def _say(self, view: dict[str, Any]) -> None:
         over = over_words(view)

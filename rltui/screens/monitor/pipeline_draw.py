@@ -28,19 +28,28 @@ _CORNERS = {"round": "╭╮╰╯─│", "ascii": "++++-|"}
 _BACK = {"round": "╰╯", "ascii": "++"}
 
 
-def flow_rows(view: View, cells: int, look: Look) -> list[Row]:
-    """The verdict, then the stages as boxes in a row with the way back of the weights below. Where there is no room for
-    boxes: a line each, and the time of a step."""
+def flow_rows(view: View, cells: int, look: Look, *, alone: bool = False) -> list[Row]:
+    """The verdict, then the stages as boxes in a row with the way back of the weights below, and who answers the
+    episodes. Where there is no room for boxes: a line each, and the time of a step. `alone`: that time, too, as no
+    other pane shows it."""
     word, text = words.bound_words(view)
     style = "good" if word == "balanced" else "dim" if view["bound"] is None else "watch"
     head: Row = [(f" {word}", style), (f"  {fit(text, max(0, cells - len(word) - 4))}", "text")]
     inside = [(title, say(view), _busy(view, stage)) for title, say, stage in STAGES]
     share = (cells - 2 - _ARROW * (len(inside) - 1)) // len(inside)
     if share < _NARROWEST:
-        return [head, [], *_stacked(inside, cells), [], *split_rows(view, cells, look)]
+        return [head, [], *_stacked(inside, cells), *_services(view, cells, 13), [], *split_rows(view, cells, look)]
     box = min(_WIDEST, share)
     left = (cells - box * len(inside) - _ARROW * (len(inside) - 1)) // 2
-    return [head, *_boxes(inside, box, " " * left, look)]
+    rows = [head, *_boxes(inside, box, " " * left, look), *_services(view, cells, 8)]
+    return [*rows, [], *split_rows(view, cells, look)] if alone else rows
+
+
+def _services(view: View, cells: int, column: int) -> list[Row]:
+    return [
+        [(f" {name:<{column}}", "title"), (fit(text, max(0, cells - column - 2)), style)]
+        for name, text, style in words.service_lines(view)
+    ]
 
 
 def _busy(view: View, stage: str) -> float | None:

@@ -121,9 +121,6 @@ class Rollouts(Comparing):
     def _list(self) -> VirtualList:
         return self.query_one("#episodes", VirtualList)
 
-    def start(self) -> None:
-        focus_now(self._list)
-
     # What changed
 
     def update(self, model: RunModel, what: frozenset[str]) -> None:

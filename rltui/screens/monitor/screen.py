@@ -154,6 +154,10 @@ class MonitorScreen(AppScreen):
     def _ready(self) -> None:
         self._start_tab()
 
+    @on(Tab.Unread)
+    def _unread(self, event: Tab.Unread) -> None:
+        self.query_one(TabBar).show_unread(event.count)
+
     def _start_tab(self) -> None:
         """Put the focus into the tab that shows, and bring it up to date."""
         if self._tab is not None and self._stands(self._tab) and not self._started:
@@ -327,10 +331,10 @@ class MonitorScreen(AppScreen):
 
         if verb == "kill" and self.model is not None:
             self.app.push_screen(kill_screen(self.opened.name, self.model.status), self._ask)
-        elif verb == "set":
+        elif verb == "set" and self.opened.checkup is not None:
             from rltui.screens.set_key import SetScreen
 
-            self.app.push_screen(SetScreen(self.opened.name), self._set)
+            self.app.push_screen(SetScreen(self.opened.name, self.opened.checkup.record.value), self._set)
         else:
             self._ask(verb)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.containers import Vertical
@@ -31,7 +31,8 @@ class OpenTab(Message):
 
 
 class Tab(Vertical):
-    """Override `update` and `start`; `compose` as usual. When it is narrow the pane of class -front shows alone."""
+    """Override `update` and `start`; `compose` as usual. When it is narrow, or lower than `LEAST_ROWS`, the pane of
+    class -front shows alone."""
 
     DEFAULT_CSS = """
     Tab { width: 1fr; height: 1fr; }
@@ -39,6 +40,7 @@ class Tab(Vertical):
     Tab.-narrow Pane.-front { display: block; }
     """
     tab = ""  # its name in the table of actions: monitor.NAME
+    LEAST_ROWS: ClassVar[int] = 0
 
     def __init__(self) -> None:
         super().__init__(id=f"tab-{self.tab}")
@@ -46,6 +48,13 @@ class Tab(Vertical):
 
     class Ready(Message):
         """The tab can be updated from now on."""
+
+    class Unread(Message):
+        """So many lines came to the logs that nobody has seen."""
+
+        def __init__(self, count: int) -> None:
+            super().__init__()
+            self.count = count
 
     def on_mount(self) -> None:
         self.call_later(self.post_message, self.Ready())
@@ -77,7 +86,7 @@ class Tab(Vertical):
             other.set_class(other is pane, "-front")
 
     def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width < NARROW, "-narrow")
+        self.set_class(event.size.width < NARROW or event.size.height < self.LEAST_ROWS, "-narrow")
 
     def place(self) -> dict[str, Any]:
         """What is to be remembered of it for this run."""

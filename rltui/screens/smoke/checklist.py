@@ -10,7 +10,6 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
 
-from rltui.cli.progress import duration
 from rltui.model.smoke_test import SmokeModel, StageRow
 from rltui.screens.own_app import own_app
 from rltui.smoke.report import Exchange
@@ -19,6 +18,7 @@ from rltui.text_lines import crop, pad, pieces, printable, wrap
 from rltui.widgets.anchored import Anchored
 from rltui.widgets.bindings import bindings
 from rltui.widgets.lines import look_of
+from rltui.words import duration
 
 # by state: (word, glyph, style)
 STATES = {

@@ -9,7 +9,6 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from rltui.cli.progress import duration
 from rltui.look import Look
 from rltui.model.smoke_test import SmokeModel
 from rltui.screens.smoke.checklist import took
@@ -19,7 +18,7 @@ from rltui.text import clean
 from rltui.text_lines import crop, printable, wrap
 from rltui.widgets.lines import look_of
 from rltui.widgets.scrolling import Scrolling
-from rltui.words import short
+from rltui.words import duration, short
 
 MOST_SEEDS = 200  # that have a line
 NAME = 12  # of a number of the forecast

@@ -79,6 +79,7 @@ class SmokeScreen(Questions):
         super().__init__()
         self.clock = time.monotonic  # in seconds
         self._later: Timer | None = None
+        self._ending: Session | None = None  # the session before, on its way out
         self._drawn = 0.0
 
     def body(self) -> ComposeResult:
@@ -140,9 +141,10 @@ class SmokeScreen(Questions):
 
     async def _renew(self, job: Callable[[Session], None]) -> None:
         app = own_app(self)
-        old, app.smoke = app.smoke, None
-        if old is not None:
-            await asyncio.to_thread(old.close)
+        self._ending, app.smoke = app.smoke or self._ending, None
+        if self._ending is not None:  # also one that a start which was stopped has waited for
+            await asyncio.to_thread(self._ending.close)
+            self._ending = None
         # In a thread: what it imports takes longer than a key may wait.
         module = await asyncio.to_thread(importlib.import_module, "rltui.smoke.session")
 

@@ -104,7 +104,7 @@ class PlaysOneAfterTheOther(App):
 
     async def play(self, body: Json) -> list[Json]:
         async with self.lock:
-            await asyncio.sleep(0.08)
+            await asyncio.sleep(0.2)
             return await super().play(body)
 
 
@@ -160,9 +160,11 @@ class MakesRewardsUp(App):
 class MakesRewardsUpInTime(App):
     """So is one that takes long."""
 
+    turns = 1
+
     async def ask(self, body: Json, messages: list[Json]) -> Json:
         try:
-            async with asyncio.timeout(0.1):
+            async with asyncio.timeout(2.0):
                 return await super().ask(body, messages)
         except TimeoutError:
             return ANYTHING

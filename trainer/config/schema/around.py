@@ -293,7 +293,7 @@ class CheckpointConfig(Section):
     )
     keep_best: NonNegative = key(
         1,
-        help="How many of the best by evaluation reward stay.",
+        help="How many of the best stay, by evaluation reward; by training reward in a run without evaluation.",
         why="the last is often not the best",
         unit="checkpoints",
         resume=True,

@@ -89,10 +89,23 @@ class VllmEngine(VllmServer):
         self._client = VllmClient(address, api_key=os.environ.get("VLLM_API_KEY") or None)
         self._base_name = self._name = await probe.served_model(self._client, self.url, self.max_model_len)
         await self._prepare()
+        await self._end_pause()
         one = Sampling(1.0, 1, top_k=1)
         async for chunk in self._stream(await self.tokenize(probe.SOME_PROMPT), one, self.weight_version):
             for logprob in chunk.logprobs:
                 probe.check_logprobs(logprob)
+
+    async def _end_pause(self) -> None:
+        """A run that was killed in an update leaves its server paused, where no call would ever bring a token. Raises
+        EngineError where we are to leave its weights alone."""
+        if not self._can.pause or not await updates.is_paused(self._client):
+            return
+        left = f"the server at {self.url} was left paused, as by a run that was killed in an update of weights"
+        if self._settings.sync != "full":
+            how = "start it again, or let it go on by POST /resume if its weights are those of the model"
+            raise EngineError(f"{left}: {how}")
+        await updates.go_on(self._client)
+        self._note(f"{left}; it goes on, and gets this run's weights")
 
     async def _prepare(self) -> None:
         """Probes the server and brings it to the current weights. Raises EngineError."""

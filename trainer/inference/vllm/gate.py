@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+from trainer.steady import steady
 
 KEPT = 256  # updates; a call that is older has seen a few of them at most
 
@@ -27,15 +28,15 @@ class Holds:
     """The times in which an update of weights held every call."""
 
     def __init__(self) -> None:
-        self._held: deque[tuple[float, float]] = deque(maxlen=KEPT)  # epoch s
+        self._held: deque[tuple[float, float]] = deque(maxlen=KEPT)  # of `steady`
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        began = time.time()
+        began = steady()
         try:
             yield
         finally:
-            self._held.append((began, time.time()))
+            self._held.append((began, steady()))
 
     def within(self, start: float, end: float) -> float:
         """Seconds of [start, end)."""

@@ -14,7 +14,7 @@ ROUTES = {
     "completions": ("/v1/completions",),
     "render": ("/v1/chat/completions/render",),
     "derender": ("/v1/chat/completions/derender",),
-    "pause": ("/pause", "/resume"),
+    "pause": ("/pause", "/resume", "/is_paused"),
     "transfer": ("/init_weight_transfer_engine", "/start_weight_update", "/update_weights", "/finish_weight_update"),
     "adapters": ("/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
     "reload_adapter": ("/collective_rpc",),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from trainer.inference.engine import EngineError, Json
@@ -113,6 +113,19 @@ async def paused(client: VllmClient) -> AsyncIterator[None]:
         except EngineError as error:
             # what failed first is the cause; a server that is gone cannot resume either
             raise UpdateBroken(f"{failure or error}; vLLM did not resume") from None
+
+
+async def is_paused(client: VllmClient) -> bool:
+    """It answers once an update that is being made there is over."""
+    return bool((await client.call("GET", "/is_paused", timeout_s=UPDATE_S)).get("is_paused"))
+
+
+async def go_on(client: VllmClient) -> None:
+    """Ends the pause of somebody who is gone, and the update within it, in whatever place that was left: layers that
+    it did not bring keep their weights."""
+    with suppress(EngineError):  # it was in no update
+        await client.call("POST", "/finish_weight_update", {}, timeout_s=UPDATE_S)
+    await client.call("POST", "/resume")
 
 
 async def sleep(client: VllmClient) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,9 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from rltui.backend import Backend, BackendError, backend_url, normal_url, token_for
+from rltui.backend import Backend, BackendError, backend_url, named_token, normal_url
+from rltui.job_post import post_job, post_resume
 from rltui.sdk.api.train.polling import Polling, sleep
-from rltui.sdk.api.train.submitting import TASK_APP_KEY_HEADER, Submission, prepare
+from rltui.sdk.api.train.submitting import Submission, prepare
 from rltui.sdk.api.train.typed import Artifact, Checkpoint, JobStatus, Point, Results
 from rltui.sdk.own_server import ensure_own_server
 from rltui.smoke.net import is_loopback
@@ -25,8 +25,6 @@ log = logging.getLogger(__name__)
 NO_CONFIG = Path(os.devnull)  # of a job that was submitted before
 LOCAL_KEY = "local"  # stands where a server on this machine asks for none
 PAGE = 5000
-SUBMIT_WAITS_S = (0.5, 1.0, 2.0, 4.0)  # between tries with the same key
-SUBMIT_S = 30.0  # the server checks the config, and asks the task app
 
 
 @dataclass
@@ -35,12 +33,12 @@ class RLJobConfig:
 
     Attributes:
         config_path: the TOML file.
-        backend_url: the job server.
+        backend_url: the job server; `overrides` may name another as `backend`.
         api_key: its token.
         task_app_url: default: the variable TASK_APP_URL, else the file's.
         task_app_api_key: default: the variable ENVIRONMENT_API_KEY.
         allow_experimental: no effect: there is no catalogue of models.
-        overrides: merged deeply over the file: nested, or with dotted keys; also task_url and model.
+        overrides: merged deeply over the file: nested, or with dotted keys; also task_url, model and backend.
         idempotency_key: a second submit with it gives the first one's job.
 
     Raises:
@@ -60,12 +58,13 @@ class RLJobConfig:
         self.config_path = Path(self.config_path)
         if not self.config_path.exists():
             raise FileNotFoundError(f"Config file not found: {self.config_path}")
+        self.backend_url = _meant(self.backend_url, self.overrides) or ""
         if not self.backend_url:
             raise ValueError("backend_url is required")
         if not self.api_key:
             raise ValueError("api_key is required")
         self.task_app_url = self.task_app_url or os.environ.get("TASK_APP_URL", "").strip() or None
-        self.task_app_api_key = self.task_app_api_key or os.environ.get("ENVIRONMENT_API_KEY", "").strip() or None
+        self.task_app_api_key = self.task_app_api_key or _key_here()
 
 
 class RLJob:
@@ -79,6 +78,7 @@ class RLJob:
         self._skip_health_check = skip_health_check
         # Of this object's submit: an answer that was lost must not become a second job.
         self._key = config.idempotency_key or uuid.uuid4().hex
+        self._app_key: str | None = None  # that was sent with it
 
     @classmethod
     def from_config(
@@ -96,9 +96,9 @@ class RLJob:
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: no api_key and no SYNTH_API_KEY, for a server elsewhere.
+            ValueError: no api_key and no SYNTH_API_KEY, for a server elsewhere; or it is no address.
         """
-        url, key = _server(backend_url, api_key)
+        url, key = _server(_meant(backend_url, overrides), api_key)
         return cls(
             RLJobConfig(
                 config_path=Path(config_path),
@@ -142,11 +142,10 @@ class RLJob:
             )
         submission = prepare(self.config, check_task_app=not self._skip_health_check)
         ensure_own_server(normal_url(self.config.backend_url))
-        answer = self._post_job(submission)
-        job_id = answer.get("job_id") or answer.get("id")
-        if not isinstance(job_id, str) or not job_id:
+        job_id = self._post_job(submission)
+        if job_id is None:
             raise RuntimeError("Response missing job ID")
-        self._job_id = job_id
+        self._job_id, self._app_key = job_id, submission.task_app_key
         return job_id
 
     def get_status(self) -> JobStatus:
@@ -210,9 +209,12 @@ class RLJob:
         return str(answer.get("control_id"))
 
     def resume(self, from_step: int | None = None, overrides: Mapping[str, Any] | None = None) -> JobStatus:
-        """A further attempt of a job that has ended, from its newest checkpoint or that of `from_step`."""
+        """A further attempt of a job that has ended, from its newest checkpoint or that of `from_step`. The task app's
+        key is sent again: no server keeps it.
+        """
         body = {"overrides": dict(overrides or {})} | ({} if from_step is None else {"from": from_step})
-        return cast(JobStatus, self._backend.post(f"{self._path}/resume", body))
+        app_key = self._app_key or self.config.task_app_api_key or _key_here()
+        return cast(JobStatus, post_resume(self._backend, self._submitted, body, app_key=app_key))
 
     def events(self, since_seq: int = 0) -> list[dict[str, Any]]:
         """All events after that one, as far as there are any now."""
@@ -293,29 +295,42 @@ class RLJob:
         except BackendError as error:
             return error
 
-    def _post_job(self, submission: Submission) -> dict[str, Any]:
-        headers = {"Idempotency-Key": self._key}
-        if submission.task_app_key:
-            headers[TASK_APP_KEY_HEADER] = submission.task_app_key
-        for wait_s in (*SUBMIT_WAITS_S, None):
-            try:
-                return self._backend.post("/rl/jobs", submission.body, headers=headers, timeout_s=SUBMIT_S)
-            except BackendError as error:
-                if error.status is None and wait_s is not None:
-                    log.warning("%s; asking again", error.detail)
-                    time.sleep(wait_s)
-                    continue
-                told = "" if error.status is None else f" with status {error.status}"
-                raise BackendError(
-                    f"Job submission failed{told}: {error.detail}", error.status, error.code, error.body
-                ) from None
-        raise AssertionError("the last try returns or raises")
+    def _post_job(self, submission: Submission) -> str | None:
+        def told(why: str) -> None:
+            log.warning("%s; asking again", why)
+
+        try:
+            return post_job(self._backend, submission.body, key=self._key, app_key=submission.task_app_key, told=told)
+        except BackendError as error:
+            status = "" if error.status is None else f" with status {error.status}"
+            raise BackendError(
+                f"Job submission failed{status}: {error.detail}", error.status, error.code, error.body
+            ) from None
+
+
+def _key_here() -> str | None:
+    """The task app's key, as InProcessTaskApp leaves it."""
+    return os.environ.get("ENVIRONMENT_API_KEY", "").strip() or None
+
+
+def _meant(argument: str | None, overrides: Mapping[str, Any] | None) -> str | None:
+    """The server's address: `overrides["backend"]` wins over the argument and the environment (CONFIG 1), and says so.
+
+    Raises ValueError: it is no address.
+    """
+    given = (overrides or {}).get("backend")
+    if given is None:
+        return argument
+    named, beaten = normal_url(str(given)), backend_url(argument)
+    if named != beaten and (argument or beaten != backend_url(env={})):
+        log.warning("the job goes to %s, override backend, and not to %s", named, beaten)
+    return named
 
 
 def _server(url: str | None, api_key: str | None) -> tuple[str, str]:
     """(address, token)."""
     address = backend_url(url)
-    key = api_key or token_for(address) or (LOCAL_KEY if is_loopback(address) else None)
+    key = api_key or named_token() or (LOCAL_KEY if is_loopback(address) else None)
     if key is None:
         raise ValueError("api_key is required (provide explicitly or set SYNTH_API_KEY env var)")
     return address, key

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TASK_APP_KEY_HEADER = "X-Environment-API-Key"  # a server keeps it in memory only
-
 
 @dataclass(frozen=True)
 class Submission:
@@ -37,10 +35,11 @@ def prepare(config: RLJobConfig, *, check_task_app: bool) -> Submission:
         ValueError: the task app does not pass the health gate (WIRE 1.3), or a rubric's file is none.
     """
     from trainer.config import ConfigError, load
+    from trainer.config.machine import ELSEWHERE
     from trainer.judge.errors import JudgeMisconfigured
 
     same_machine = is_loopback(normal_url(config.backend_url))
-    loaded = load(config.config_path, overrides=_overrides(config))
+    loaded = load(config.config_path, overrides=_overrides(config), machine=ELSEWHERE)
     for problem in loaded.warnings:
         log.log(logging.WARNING if problem.code == "beaten" else logging.INFO, "%s", problem)
     if template := [problem for problem in loaded.launch_problems() if problem.code == "template_host"]:

@@ -21,7 +21,7 @@ class Progress(TypedDict, total=False):
 class Checkpoint(TypedDict, total=False):
     step: int
     iteration: int
-    path: str
+    path: str  # absolute, on the server's machine
     bytes: int
     reward: float | None
     is_best: bool
@@ -59,14 +59,19 @@ class JobStatus(TypedDict, total=False):
     id: str
     job_type: str
     status: Status
+    state: Status  # the same
     phase: str
     label: str
     model: str
+    base_model: str  # the same
     task_app_url: str
     created_at: str
+    updated_at: str
     started_at: str | None
     finished_at: str | None
     queue_position: int | None  # of one that waits, 1: it is next
+    waiting: dict[str, Any] | None  # {for, on, since}
+    paused: dict[str, Any] | None  # {reason, by, since}
     progress: Progress
     attempt: int
     end_reason: str | None
@@ -80,7 +85,11 @@ class JobStatus(TypedDict, total=False):
     error: dict[str, Any] | None
     warnings: list[Any]
     tags: dict[str, Any]
+    metadata: dict[str, Any]
+    config_hash: str
     last_seq: int
+    linked_job_id: None
+    run_dir: str  # on the server's machine
 
 
 class Point(TypedDict, total=False):
