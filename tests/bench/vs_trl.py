@@ -140,7 +140,7 @@ def ours(steps: int, seed: int) -> Run:
         rewards = [line["reward/mean"] for line in lines if "reward/mean" in line]
         status = json.loads((run_dir / "status.json").read_text())
     total = sum(seconds[1:])
-    where = {name: sum(line[m] for line in steps_done[1:] for m in own) / total for name, own in PARTS.items()}
+    where = {name: sum(line.get(m, 0.0) for line in steps_done[1:] for m in own) / total for name, own in PARTS.items()}
     return {
         "where": where | {"rest": 1.0 - sum(where.values())},
         "samples_per_sec": EPISODES * len(seconds[1:]) / total,
